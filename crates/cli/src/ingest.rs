@@ -44,7 +44,10 @@ pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
     let (db, table, replay) = open_table(arguments, interrupt)?;
     let bar = progress_bar(arguments.quiet);
     let totals = Totals::default();
-    let forgotten = Mutex::new(forgotten(&table)?);
+    // Files that are to be resumed may be many calls' work.
+    let forgotten =
+        if arguments.resume { Vec::new() } else { forgotten(&table, &arguments.files)? };
+    let forgotten = Mutex::new(forgotten);
     for (index, file) in arguments.files.iter().enumerate() {
         let replay = replay.as_ref().filter(|_| index == 0);
         let (bar, totals, forgotten) = (&bar, &totals, &forgotten);

@@ -114,6 +114,10 @@ fn open_whole(
         Some(replay) => replay.read(),
     };
     let file = file.map_err(|error| unusable(name, &error))?;
+    if format != Format::Csv && reading.separator.is_some() {
+        let what = "--separator is for CSV; leave it out";
+        return Err(Fault::wrong_call(what).at(name));
+    }
     match format {
         Format::Csv => {
             let separator = reading.separator.unwrap_or(if is_tsv(stem) { b'\t' } else { b',' });

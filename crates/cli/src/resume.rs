@@ -1,10 +1,12 @@
 //! How far a file has been ingested: stored with each commit of its rows, so that an ingest that was killed can go on.
 
-use std::fs::File;
+use std::collections::HashSet;
+use std::fs::{File, canonicalize};
 use std::io::{self, Read};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use drillcore::{SourcePosition, Table};
+use drillcore::{Error, SourcePosition, Table};
 use serde_json::{Value, json};
 use twox_hash::XxHash64;
 
@@ -14,6 +16,8 @@ use crate::source;
 
 /// Bytes at the beginning of a file by which it is known again.
 const BEGINNING_BYTES: u64 = 64 << 10;
+/// What the names of positions begin with.
+const PREFIX: &str = "ingest:";
 /// Files of a table that were read to their end and not to be resumed, and are still known when others are read.
 const KNOWN_FILES_MAX: usize = 1_000;
 
@@ -48,10 +52,9 @@ impl FileProgress {
                 ))),
             };
         }
-        let path = std::fs::canonicalize(name).map_err(|error| unusable(name, &error))?;
+        let path = canonicalize(name).map_err(|error| unusable(name, &error))?;
         let identity = Identity::of(name).map_err(|error| unusable(name, &error))?;
-        // The number of the table, as another table may get its name.
-        let source = format!("ingest:{}:{}", table.number(), path.display());
+        let source = source_of(table, &path);
         let mut progress = FileProgress { source, identity, records_before: 0, is_whole: false };
         if resumes && let Some(position) = table.database().positions()?.get(&progress.source) {
             progress.take_up(name, position)?;
@@ -113,24 +116,42 @@ impl FileProgress {
     }
 }
 
-/// What is to be stored as the positions of files that were read to their end into a table, so that they are forgotten: all but
-/// the last thousand of those that were not to be resumed.
-pub fn forgotten(table: &Table) -> Result<Vec<SourcePosition>, Fault> {
-    let of_table = format!("ingest:{}:", table.number());
-    let ended = |position: &[u8]| {
-        let found: Value = serde_json::from_slice(position).ok()?;
-        found["ended"].as_u64().filter(|&ended| ended > 0)
-    };
-    let positions = table.database().positions()?;
-    let mut known: Vec<(u64, String)> = positions
-        .into_iter()
-        .filter(|(source, _)| source.starts_with(&of_table))
-        .filter_map(|(source, position)| Some((ended(&position)?, source)))
-        .collect();
-    known.sort_unstable();
-    known.truncate(known.len().saturating_sub(KNOWN_FILES_MAX));
-    let forgotten = |(_, source)| SourcePosition { source, position: Vec::new() };
-    Ok(known.into_iter().map(forgotten).collect())
+/// What an ingest of some files into a table is to store so that positions are forgotten: those of files that were read to their
+/// end and not to be resumed, all but the last thousand of the table, and all of tables that were dropped. Never those of these
+/// files.
+pub fn forgotten(table: &Table, files: &[String]) -> Result<Vec<SourcePosition>, Fault> {
+    let db = table.database();
+    let names = db.tables()?;
+    let known = names.iter().map(|name| Ok(db.table(name)?.number().to_string()));
+    let known: HashSet<String> = known.collect::<Result<_, Error>>()?;
+    let own = files.iter().filter_map(|name| Some(source_of(table, &canonicalize(name).ok()?)));
+    let own: HashSet<String> = own.collect();
+    let (mut forgotten, mut ended) = (Vec::new(), Vec::new());
+    for (source, position) in db.positions()? {
+        let Some(rest) = source.strip_prefix(PREFIX) else { continue };
+        let number = rest.split(':').next().unwrap_or_default();
+        match ended_at(&position) {
+            _ if own.contains(&source) => {}
+            _ if !known.contains(number) => forgotten.push(source),
+            Some(at) if number == table.number().to_string() => ended.push((at, source)),
+            _ => {}
+        }
+    }
+    ended.sort_unstable();
+    ended.truncate(ended.len().saturating_sub(KNOWN_FILES_MAX));
+    let sources = forgotten.into_iter().chain(ended.into_iter().map(|(_, source)| source));
+    Ok(sources.map(|source| SourcePosition { source, position: Vec::new() }).collect())
+}
+
+/// When a file was read to its end that was not to be resumed, in milliseconds since 1970.
+fn ended_at(position: &[u8]) -> Option<u64> {
+    let found: Value = serde_json::from_slice(position).ok()?;
+    found["ended"].as_u64().filter(|&ended| ended > 0)
+}
+
+/// The name of a file's position. By the number of the table, as another table may get its name.
+fn source_of(table: &Table, path: &Path) -> String {
+    format!("{PREFIX}{}:{}", table.number(), path.display())
 }
 
 impl Identity {

@@ -30,6 +30,8 @@ pub enum Packing {
 /// The bytes that a packed file begins with; no other that is read begins so.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// So do frames that are to be skipped, behind any byte from 0x50 to 0x5f: some writers begin with one.
+const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 
 /// The bytes of a file, or of standard input for `-`, unpacked where the first ones say that they are packed.
 pub fn open(name: &str, interrupt: &Interrupt) -> io::Result<Box<dyn Read + Send>> {
@@ -78,6 +80,11 @@ fn packing_of(beginning: &[u8]) -> Packing {
     match () {
         () if beginning.starts_with(GZIP) => Packing::Gzip,
         () if beginning.starts_with(ZSTD) => Packing::Zstd,
+        () if beginning.first().is_some_and(|byte| byte >> 4 == 5)
+            && beginning[1..].starts_with(ZSTD_SKIPPABLE) =>
+        {
+            Packing::Zstd
+        }
         () => Packing::None,
     }
 }

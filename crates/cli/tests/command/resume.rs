@@ -119,6 +119,35 @@ fn an_ingest_is_resumed_that_began_without_the_option_and_ended_in_whatever_way(
     assert!(message.contains("has changed since 1 of its records"), "{message}");
 }
 
+/// More files than are known for long: of those of one call none is forgotten, as often as they are given.
+#[test]
+fn many_files_are_ingested_twice_and_then_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let names: Vec<String> = (0..1_030).map(|file| format!("{file}.csv")).collect();
+    for (id, name) in names.iter().enumerate() {
+        std::fs::write(folder.join(name), format!("id\n{id}\n")).unwrap();
+    }
+    let files = || names.iter().map(String::as_str);
+    let ingest: Vec<&str> =
+        ["ingest", "db", "t", "--key=id", "--quiet"].into_iter().chain(files()).collect();
+    let resume: Vec<&str> = ingest.iter().copied().chain(["--resume"]).collect();
+    assert!(prints(folder, &ingest).starts_with("1030 rows appended"));
+    assert!(prints(folder, &resume).starts_with("0 rows appended"));
+    assert!(prints(folder, &ingest).starts_with("1030 rows appended"));
+    assert!(prints(folder, &resume).starts_with("0 rows appended"));
+    // Once others come, thirty of them are forgotten.
+    std::fs::write(folder.join("other.csv"), "id\n-1\n").unwrap();
+    prints(folder, &["ingest", "db", "t", "other.csv", "--quiet"]);
+    assert!(prints(folder, &resume).starts_with("30 rows appended"));
+    // Of a table that is gone nothing is known.
+    prints(folder, &["drop-table", "db", "t", "--yes"]);
+    prints(folder, &["ingest", "db", "u", "other.csv", "--key=id", "--quiet"]);
+    let db = drillcore::Database::open(folder.join("db"), Default::default()).unwrap();
+    let known: Vec<String> = db.positions().unwrap().into_keys().collect();
+    assert!(known.len() == 1 && known[0].ends_with("other.csv"), "{known:?}");
+}
+
 #[test]
 fn of_rows_with_one_key_the_last_of_the_file_is_kept_however_many_threads_there_are() {
     let folder = tempfile::tempdir().unwrap();

@@ -122,7 +122,9 @@ fn packed_files_other_formats_and_standard_input_are_read() {
 
     // What is packed shows it by its first bytes, whatever its name.
     let bytes = |name: &str| std::fs::read(path(name)).unwrap();
-    std::fs::write(path("f.csv"), bytes("c.csv.zst")).unwrap();
+    // Also behind a frame that is to be skipped, of four bytes.
+    let skipped = [0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
+    std::fs::write(path("f.csv"), [&skipped[..], &bytes("c.csv.zst")].concat()).unwrap();
     std::fs::write(path("g.csv.gz"), CSV).unwrap();
     let printed = prints(folder.path(), &["ingest", "db", "t", "--quiet", "f.csv", "g.csv.gz"]);
     assert_eq!(printed, "8 rows appended to t, 0 left out\n");

@@ -1,5 +1,6 @@
 //! An append in two steps, so that several threads prepare appends whose commits keep an order.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -85,7 +86,8 @@ impl PreparedAppend {
 }
 
 fn check_positions(positions: &[SourcePosition]) -> Result<()> {
-    for (at, SourcePosition { source, position }) in positions.iter().enumerate() {
+    let mut sources = HashSet::with_capacity(positions.len());
+    for SourcePosition { source, position } in positions {
         let fault = if source.is_empty() {
             "a source has no name; give each one a name".to_string()
         } else if source.len() > SOURCE_BYTES_MAX {
@@ -98,7 +100,7 @@ fn check_positions(positions: &[SourcePosition]) -> Result<()> {
             format!(
                 "the position of {source:?} has {bytes} bytes; the limit is {POSITION_BYTES_MAX}"
             )
-        } else if positions[..at].iter().any(|before| before.source == *source) {
+        } else if !sources.insert(source) {
             format!("source {source:?} is listed twice; give each source one position")
         } else {
             continue;
