@@ -596,7 +596,7 @@ class Reads(ABC):
 
     def _pinned_scan(self) -> Scan:
         """What reads columns of the table as of now."""
-        pinned, schema, key, set_column = self._pin(), self.schema, self.key, self._set_column
+        pinned, schema, key, set_column = self._pin(), self.schema, self._key_columns(), self._set_column
 
         def scan(columns: list[str] | None, where: str | None, limit: int | None) -> Rows:
             asked = selection(schema, key, set_column, between=None, closed="both", set=None, where=where)

@@ -18,7 +18,7 @@ from drillcore.moment import Moment
 from drillcore.names import check_columns, check_name
 from drillcore.rows import Rows
 from drillcore.sample import draw
-from drillcore.values import Bounds, NativeSelection, selection
+from drillcore.values import Bounds, NativeSelection, key_columns, selection
 
 _FLOAT_STEPS = 2**32
 """Units in a float weight of one."""
@@ -328,9 +328,9 @@ def split_up(
     # of which the same seed draws others.
     reader = shared_reader(os.path.abspath(path), moment)
     pinned = reader.table(table)
-    asked = selection(
-        pa.schema(pinned.schema), pinned.key, pinned.set, between=between, closed=closed, set=set, where=where
-    )
+    schema = pa.schema(pinned.schema)
+    key = key_columns(schema, pinned.key)
+    asked = selection(schema, key, pinned.set, between=between, closed=closed, set=set, where=where)
     return [
         Split(os.path.abspath(path), moment, table, {**asked, "split": (low, high)}, rows, reader, None)
         for low, high, rows in pinned.splits(count, asked)

@@ -100,7 +100,10 @@ def selection(
     set: Any,  # the public name of the argument
     where: str | None,
 ) -> NativeSelection:
-    """Return the arguments that narrow a read, checked, in the form the native layer takes."""
+    """Return the arguments that narrow a read, checked, in the form the native layer takes.
+
+    ``key`` has the fields of the key columns.
+    """
     if closed not in _CLOSED:
         raise InvalidArgumentError(f"closed: expected one of {', '.join(map(repr, _CLOSED))}, not {shown(closed)}")
     return {
