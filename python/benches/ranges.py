@@ -12,6 +12,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -47,12 +48,12 @@ class Sorted:
         return self.keys[drawn], self.values[drawn]
 
 
-def microseconds(call: Callable[[], object], calls: int) -> float:
-    """The median time of a call."""
+def microseconds(call: Callable[[int, int], object], ranges: list[tuple[int, int]]) -> float:
+    """The median time of a call with the ends of a range."""
     seconds = []
-    for _ in range(calls):
+    for low, high in ranges:
         started = time.perf_counter()
-        call()
+        call(low, high)
         seconds.append(time.perf_counter() - started)
     return statistics.median(seconds) * 1e6
 
@@ -75,28 +76,28 @@ def main() -> None:
             table.append(pa.table({"key": keys[rows], "value": values[rows]}))
         arrays = Sorted(keys, values, rng)
 
-        def ends() -> tuple[int, int]:
-            low = int(rng.integers(0, given.rows - width))
-            return low, low + width - 1
+        def ranges(count: int) -> list[tuple[int, int]]:
+            lows = rng.integers(0, given.rows - width, count).tolist()
+            return [(low, low + width - 1) for low in lows]
 
-        def ours(n: int, weight: str | None) -> pa.Table:
-            return table.sample(n, between=ends(), weight=weight, replace=True).arrow()
+        def ours(n: int, weight: str | None, low: int, high: int) -> pa.Table:
+            return table.sample(n, between=(low, high), weight=weight, replace=True).arrow()
 
         for weight in (None, "value"):
-            drawn = ours(1_000, weight)
+            drawn = ours(1_000, weight, *ranges(1)[0])
             found = drawn["key"].to_numpy()
             assert np.array_equal(drawn["value"].to_numpy(), found * 2_654_435_761 % 1_000 + 1)
             assert len(found) == 1_000
             assert found.max() - found.min() < width
-        for _ in range(DRAWS_BEFORE):
-            ours(10, None)
+        for low, high in ranges(DRAWS_BEFORE):
+            ours(10, None, low, high)
         cases = [(n, None) for n in COUNTS] + [(1_000, "value")]
         times: dict[tuple[int, str | None], list[tuple[float, float]]] = {case: [] for case in cases}
         for _ in range(given.repetitions):
             for n, weight in cases:
                 draw = arrays.draw_by_weight if weight else arrays.draw
-                ours_took = microseconds(lambda n=n, weight=weight: ours(n, weight), given.calls)
-                numpy_took = microseconds(lambda n=n, draw=draw: draw(n, *ends()), given.calls)
+                ours_took = microseconds(partial(ours, n, weight), ranges(given.calls))
+                numpy_took = microseconds(partial(draw, n), ranges(given.calls))
                 times[n, weight].append((ours_took, numpy_took))
     print("| rows drawn | Drillcore | numpy | times as long |\n|---|---|---|---|")
     for (n, weight), pairs in times.items():
