@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use drillcore::{
     ErrorKind, Interrupt, SampleRequest, ScanRequest, Selection, TableSchema, TableSnapshot,
 };
-use drillcore_sql::{ParquetCompression, ParquetWriteError, ParquetWriter};
+use drillcore_sql::{Packing, ParquetCompression, ParquetWriteError, ParquetWriter};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use indicatif::ProgressBar;
@@ -23,7 +23,6 @@ use crate::output::{check_flat, print_line};
 use crate::progress;
 use crate::selection::selection;
 use crate::shared_options::Format;
-use crate::source::Packing;
 
 /// Level of Zstandard: that of the program `zstd`.
 const ZSTD_LEVEL: i32 = 3;

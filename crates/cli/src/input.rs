@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, FieldRef, Schema};
 use drillcore::Error;
+use drillcore_sql::Packing;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
@@ -19,7 +20,7 @@ use crate::batches::{
 use crate::fault::Fault;
 use crate::records::Syntax;
 use crate::shared_file::SharedFile;
-use crate::source::{self, Packing, Replay};
+use crate::source::{self, Replay};
 use crate::text_file::Text;
 
 /// Bytes of one commit, about: batches with longer rows are cut into more of them.

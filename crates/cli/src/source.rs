@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use drillcore::Interrupt;
+use drillcore_sql::Packing;
 use parking_lot::Mutex;
 use tempfile::SpooledTempFile;
 
@@ -19,20 +20,6 @@ const CHUNKS_AHEAD: usize = 4;
 /// Bytes of a beginning that are kept in memory.
 const KEPT_IN_MEMORY_BYTES: usize = 1 << 20;
 
-/// How a file is packed.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Packing {
-    None,
-    Gzip,
-    Zstd,
-}
-
-/// The bytes that a packed file begins with; no other that is read begins so.
-const GZIP: &[u8] = &[0x1f, 0x8b];
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// So do frames that are to be skipped, behind any byte from 0x50 to 0x5f: some writers begin with one.
-const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
-
 /// The bytes of a file, or of standard input for `-`, unpacked where the first ones say that they are packed.
 pub fn open(name: &str, interrupt: &Interrupt) -> io::Result<Box<dyn Read + Send>> {
     unpacked(raw(name, interrupt)?)
@@ -40,7 +27,7 @@ pub fn open(name: &str, interrupt: &Interrupt) -> io::Result<Box<dyn Read + Send
 
 /// Whether the bytes of a file are packed.
 pub fn is_packed(file: &mut File) -> io::Result<bool> {
-    let packing = packing_of(&beginning(&mut *file)?);
+    let packing = Packing::of(&beginning(&mut *file)?);
     file.rewind()?;
     Ok(packing != Packing::None)
 }
@@ -60,7 +47,7 @@ pub fn raw(name: &str, interrupt: &Interrupt) -> io::Result<Box<dyn Read + Send>
 
 fn unpacked(mut raw: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let beginning = beginning(&mut raw)?;
-    let packing = packing_of(&beginning);
+    let packing = Packing::of(&beginning);
     let whole = io::Cursor::new(beginning).chain(raw);
     Ok(match packing {
         Packing::None => Box::new(whole),
@@ -72,21 +59,8 @@ fn unpacked(mut raw: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
 /// As many of the first bytes as show how a file is packed.
 fn beginning(file: impl Read) -> io::Result<Vec<u8>> {
     let mut beginning = Vec::new();
-    file.take(ZSTD.len() as u64).read_to_end(&mut beginning)?;
+    file.take(Packing::BEGINNING_BYTES as u64).read_to_end(&mut beginning)?;
     Ok(beginning)
-}
-
-fn packing_of(beginning: &[u8]) -> Packing {
-    match () {
-        () if beginning.starts_with(GZIP) => Packing::Gzip,
-        () if beginning.starts_with(ZSTD) => Packing::Zstd,
-        () if beginning.first().is_some_and(|byte| byte >> 4 == 5)
-            && beginning[1..].starts_with(ZSTD_SKIPPABLE) =>
-        {
-            Packing::Zstd
-        }
-        () => Packing::None,
-    }
 }
 
 /// Whether the bytes can be read only once, as those of a pipe.

@@ -12,6 +12,7 @@ use arrow_csv::reader::{Format, Reader};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use drillcore::Interrupt;
 
+use crate::packing::Packing;
 use crate::type_names::with_type_names;
 
 /// Rows of a batch.
@@ -308,24 +309,13 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-/// The bytes that files packed by gzip and by zstd begin with.
-const GZIP: &[u8] = &[0x1f, 0x8b];
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// So do frames that are to be skipped, behind any byte from 0x50 to 0x5f: some writers begin with one.
-const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
-
 /// Opens a file; what its first bytes say is packed is unpacked.
 fn unpacked(path: &str, interrupt: &Interrupt) -> io::Result<Unpacked> {
     let mut file = BufReader::new(File::open(path)?);
-    let beginning = file.fill_buf()?;
-    let is_skippable = beginning.first().is_some_and(|byte| byte >> 4 == 5)
-        && beginning[1..].starts_with(ZSTD_SKIPPABLE);
-    let (is_gzip, is_zstd) =
-        (beginning.starts_with(GZIP), beginning.starts_with(ZSTD) || is_skippable);
-    let inner: Box<dyn Read + Send> = match () {
-        () if is_gzip => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
-        () if is_zstd => Box::new(zstd::Decoder::with_buffer(file)?),
-        () => Box::new(file),
+    let inner: Box<dyn Read + Send> = match Packing::of(file.fill_buf()?) {
+        Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
+        Packing::Zstd => Box::new(zstd::Decoder::with_buffer(file)?),
+        Packing::None => Box::new(file),
     };
     let mut text = Interrupted { inner, interrupt: interrupt.clone() };
     let mut start = Vec::new();

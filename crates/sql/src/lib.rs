@@ -40,6 +40,7 @@ mod key_order;
 mod table;
 mod table_sample;
 mod parquet_file;
+mod packing;
 mod csv_file;
 mod file_table;
 mod columns_first;
@@ -53,6 +54,7 @@ mod parquet_writer;
 
 pub use aggregates::{Aggregates, aggregates};
 pub use delete::delete;
+pub use packing::Packing;
 pub use parameters::Parameters;
 pub use parquet_writer::{ParquetCompression, ParquetWriteError, ParquetWriter};
 pub use predicate::{predicate, predicate_interruptibly};

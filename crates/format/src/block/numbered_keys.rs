@@ -14,7 +14,7 @@ use crate::packed::width_of;
 /// The number of a head is at most a byte.
 pub(super) const HEADS_MAX: usize = 256;
 pub(super) const NUMBER_BITS_MAX: u8 = 64;
-/// So many at least, as each row of a block takes a byte.
+/// A block has no more rows than bytes, so each number takes at least one.
 const NUMBER_BITS_MIN: u8 = 8;
 
 /// The bits that numbers take which need some.
