@@ -18,12 +18,15 @@ pub struct Arguments {
     /// MiB of rows that the engines of `load`, `readers` and `draws` hold in memory while they load.
     #[arg(long, default_value_t = 64, value_parser = value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
-    /// Leave the other engines out of `load` and `readers`, as for a profile.
+    /// Leave the other engines out, as for a profile.
     #[arg(long)]
     pub without_peers: bool,
     /// Maximum number of threads that append or read.
     #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..=256))]
     pub threads: u32,
+    /// Minimum number of threads that append or read, as for a profile.
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=256))]
+    pub threads_from: u32,
     /// Number of timed rounds per case, after one round to warm up.
     #[arg(long, default_value_t = 5, value_parser = value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,

@@ -21,7 +21,7 @@ use crate::trial::{Contender, Outcome, Role, Trial};
 
 const PER_MILLION: Metric = Metric { name: "1 M rows", unit: "ms", better: Better::Lower };
 const IN_MEMORY: Metric = Metric { name: "in memory", unit: "bytes/row", better: Better::Lower };
-/// The thread counts that incremental indexes are compared at.
+/// The thread counts that incremental indexes are compared at; `--threads` adds those above.
 const THREADS: [u32; 4] = [1, 2, 4, 8];
 /// Enough for all rows, so that none is written out.
 const MEMORY_BYTES: u64 = 64 << 30;
@@ -32,13 +32,15 @@ pub fn incremental(setup: &Setup, trial: &mut Trial) -> Result<()> {
         trial.announce("generating rows as they arrive")?;
         let batches = columns.generate(setup.arguments.rows, setup.arguments.seed);
         for (folds, how) in [(true, "rollup"), (false, "plain")] {
-            held(trial, &format!("{name}, {how}, in memory"), columns, folds, &batches)?;
+            let case = format!("{name}, {how}, in memory");
+            held(setup, trial, &case, columns, folds, &batches)?;
         }
     }
     Ok(())
 }
 
 fn held(
+    setup: &Setup,
     trial: &mut Trial,
     case: &str,
     columns: Columns,
@@ -50,7 +52,9 @@ fn held(
         vec![(PER_MILLION, seconds * 1e9 / rows as f64), (IN_MEMORY, bytes as f64 / rows as f64)]
     };
     let mut contenders = Vec::new();
-    for threads in THREADS {
+    let more = setup.thread_counts().into_iter().filter(|threads| *threads > THREADS[3]);
+    let threads = THREADS.into_iter().chain(more);
+    for threads in threads.filter(|&threads| threads >= setup.arguments.threads_from) {
         contenders.push(Contender::new(DRILLCORE, threads, Role::Subject, move |_| {
             let options = Options {
                 durability: Durability::None,

@@ -53,7 +53,6 @@ pub fn load(setup: &Setup) -> Result<Report> {
         }
         Ok(Outcome { values: vec![(WRITTEN_OUT, records.rows as f64 / seconds)], answer: None })
     }));
-    contenders.retain(|contender| contender.role != Role::Peer || !setup.arguments.without_peers);
     trial.compare("keys shuffled", None, &mut contenders)?;
     let (rows, memory) = (grouped(records.rows), memory_bytes >> 20);
     Ok(trial.finish(format!(

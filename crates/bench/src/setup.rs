@@ -24,7 +24,8 @@ impl<'a> Setup<'a> {
     }
 
     pub fn trial(&self, bench: &'static str) -> Trial<'a> {
-        Trial::new(bench, self.arguments.repetitions, self.stop)
+        let trial = Trial::new(bench, self.arguments.repetitions, self.stop);
+        if self.arguments.without_peers { trial.without_peers() } else { trial }
     }
 
     /// The rows that the arguments ask for.
@@ -43,12 +44,13 @@ impl<'a> Setup<'a> {
         self.folder.path().join(name)
     }
 
-    /// 1, 2, 4 and so on, and the most.
+    /// 1, 2, 4 and so on, and the most; none below the least.
     pub fn thread_counts(&self) -> Vec<u32> {
-        let most = self.arguments.threads;
+        let Arguments { threads: most, threads_from: least, .. } = *self.arguments;
         let mut counts: Vec<u32> = (0..u32::BITS).map(|power| 1 << power).collect();
         counts.retain(|&count| count < most);
         counts.push(most);
+        counts.retain(|&count| count >= least);
         counts
     }
 }

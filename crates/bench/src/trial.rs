@@ -41,6 +41,7 @@ pub struct Outcome {
 pub struct Trial<'a> {
     bench: &'static str,
     repetitions: u32,
+    has_peers: bool,
     stop: &'a AtomicBool,
     progress: ProgressBar,
     figures: Vec<Figure>,
@@ -73,7 +74,12 @@ impl<'a> Trial<'a> {
             ProgressBar::new_spinner().with_prefix(bench).with_finish(ProgressFinish::AndClear);
         progress.set_style(style.expect("the template is sound"));
         progress.enable_steady_tick(Duration::from_millis(200));
-        Trial { bench, repetitions, stop, progress, figures: Vec::new() }
+        Trial { bench, repetitions, has_peers: true, stop, progress, figures: Vec::new() }
+    }
+
+    /// Leaves peers out of what is compared.
+    pub fn without_peers(self) -> Trial<'a> {
+        Trial { has_peers: false, ..self }
     }
 
     /// Says what goes on outside of a case.
@@ -96,6 +102,9 @@ impl<'a> Trial<'a> {
         expected: Option<Answer>,
         contenders: &mut [Contender],
     ) -> Result<()> {
+        let is_compared = |contender: &Contender| contender.role != Role::Peer || self.has_peers;
+        let mut contenders: Vec<&mut Contender> =
+            contenders.iter_mut().filter(|contender| is_compared(contender)).collect();
         let mut values: Vec<Vec<(Metric, Vec<f64>)>> = vec![Vec::new(); contenders.len()];
         for round in 0..=self.repetitions {
             let mut expected = expected;
@@ -122,7 +131,7 @@ impl<'a> Trial<'a> {
                 }
             }
         }
-        self.figures.extend(figures(case, contenders, values));
+        self.figures.extend(figures(case, &contenders, values));
         Ok(())
     }
 
@@ -151,7 +160,7 @@ impl<'a> Trial<'a> {
 /// Medians, and their ratios to the better peer.
 fn figures(
     case: &str,
-    contenders: &[Contender],
+    contenders: &[&mut Contender],
     values: Vec<Vec<(Metric, Vec<f64>)>>,
 ) -> Vec<Figure> {
     let mut figures = Vec::new();

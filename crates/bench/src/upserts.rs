@@ -43,7 +43,6 @@ pub fn upserts(setup: &Setup) -> Result<Report> {
             rocksdb_load::of_rocksdb(folder.path(), records, threads)
         }));
     }
-    contenders.retain(|contender| contender.role != Role::Peer || !setup.arguments.without_peers);
     trial.compare("half of them updates", None, &mut contenders)?;
     let mut counting = [Contender::new(DRILLCORE, 1, Role::Subject, |_| counted(setup, records))];
     trial.compare("counts in memory", None, &mut counting)?;
