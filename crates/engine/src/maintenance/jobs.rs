@@ -40,12 +40,12 @@ use crate::state::table_state::TableState;
 
 /// Parts of `segment_bytes` that a thread should have of a flush, where several share it, or of `memory_bytes`, if that is
 /// less, ...
-const FLUSH_PARTS: u64 = 32;
-const FLUSH_PARTS_OF_MEMORY: u64 = 16;
+const FLUSH_PARTS: u64 = 64;
+const FLUSH_PARTS_OF_MEMORY: u64 = 32;
 /// ... but never fewer bytes than this; ...
 const FLUSH_BYTES_MIN: u64 = 1 << 20;
 /// ... and parts of `segment_bytes` of a merge, which fewer wait for: a table is read the better, the fewer segments it has.
-const MERGE_PARTS: u64 = 4;
+const MERGE_PARTS: u64 = 8;
 
 /// A piece of background work with its inputs.
 pub enum Job {

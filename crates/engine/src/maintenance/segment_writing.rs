@@ -20,7 +20,7 @@ use crate::pieces::liveness::Liveness;
 use crate::pieces::piece::{Piece, SortedArray};
 use crate::policy::table_policy::TablePolicy;
 use crate::policy::tombstones::without_tombstones;
-use crate::select::partitioning::partition_by_keys;
+use crate::select::partitioning::partition_into_segments;
 use crate::select::selection::Selected;
 use crate::state::core::Core;
 
@@ -160,7 +160,7 @@ fn partitions(core: &Core, inputs: &[Input], within: &Within<'_>) -> Result<Vec<
         let long = bytes.div_ceil(bytes_max).max(whole.len().div_ceil(PARTITION_ROWS_MAX));
         let rows = match usize::try_from(worth.max(long)).unwrap_or(usize::MAX) {
             0 | 1 => vec![whole],
-            count => partition_by_keys(&whole, count, &Interrupt::never())?,
+            count => partition_into_segments(&whole, count, &Interrupt::never())?,
         };
         partitions.extend(rows.into_iter().map(|rows| Partition {
             id: core.new_segment_id(),
