@@ -42,7 +42,7 @@ pub struct Run {
     charge: Charge,
     examined: RowsExamined,
     earliest: Option<Earliest>,
-    /// Of the columns that were asked for.
+    /// Of the columns that were asked for, by their stored numbers: what a table calls a column may come to be another one.
     extremes: Mutex<BTreeMap<usize, Extremes>>,
     /// Of the sets that were drawn from by weight.
     member_weights: MemberWeights,
@@ -320,18 +320,18 @@ impl Run {
         self.sets.iter().flat_map(SetIndex::sets)
     }
 
-    /// The least and the greatest number of a column, found by `measure` when first asked for.
+    /// The least and the greatest number of the column stored as number `stored`, found by `measure` when first asked for.
     pub fn extremes(
         &self,
-        column: usize,
+        stored: usize,
         measure: impl FnOnce() -> Result<Extremes>,
     ) -> Result<Extremes> {
         let known = || self.extremes.lock();
-        if let Some(extremes) = known().get(&column) {
+        if let Some(extremes) = known().get(&stored) {
             return Ok(*extremes);
         }
         let extremes = measure()?;
-        known().insert(column, extremes);
+        known().insert(stored, extremes);
         Ok(extremes)
     }
 

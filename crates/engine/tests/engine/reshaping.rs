@@ -176,6 +176,7 @@ impl Model {
             (*id, row.map(|(name, text)| (name.clone(), text.clone())).collect())
         });
         assert_eq!(self.found(table, some), expected.collect::<Rows>());
+        self.check_greatest(table, column);
         for set in ["s0", "s2"] {
             let sets: ArrayRef = Arc::new(StringArray::from(vec![set]));
             let selection = Selection { sets: Some(sets), ..Selection::default() };
@@ -205,6 +206,25 @@ impl Model {
             let ids = drawn.column_by_name(&self.key).unwrap().as_primitive::<Int64Type>().clone();
             assert!(ids.values().iter().all(|id| weighs(&self.rows[id])));
         }
+    }
+
+    /// What is known of the numbers of a piece is of the column that the table has now.
+    fn check_greatest(&self, table: &TableSnapshot, column: &String) {
+        let of_column = self.columns.iter().find(|(name, _)| name == column);
+        if !of_column.is_some_and(|(_, of)| of.is_numeric()) {
+            return;
+        }
+        let numbers = self.rows.values().filter_map(|row| row.get(column)?.parse::<f64>().ok());
+        let Some(greatest) = numbers.max_by(f64::total_cmp) else { return };
+        let aggregate = format!("max({column})");
+        let request = EstimateRequest {
+            aggregates: vec![(aggregate.clone(), aggregate.parse().unwrap())],
+            stop: Stop::Error(HalfWidth::Relative(1e-9)),
+            ..EstimateRequest::default()
+        };
+        let found = table.estimate(&request).unwrap();
+        assert!(found.exact);
+        assert_eq!(found.aggregates[0].intervals[0].value, greatest, "{aggregate}");
     }
 
     fn found(&self, table: &TableSnapshot, columns: Option<Vec<String>>) -> Rows {

@@ -81,7 +81,7 @@ fn between((low, high): (Number, Number)) -> Known {
 }
 
 fn of_run(run: &Run, layout: &Layout, column: usize) -> Result<Extremes> {
-    run.extremes(column, || {
+    run.extremes(layout.schema().stored.number(column), || {
         let rows = run.slice(0, run.rows(), &layout.projection(&[column]));
         let mut extremes = Extremes::default();
         extremes.add(layout.decode(&rows, &[column])?.column(0));
