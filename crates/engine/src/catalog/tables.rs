@@ -85,18 +85,27 @@ pub fn create(core: &Core, name: &str, spec: &TableSpec) -> Result<Known> {
 pub fn drop_table(core: &Core, id: TableId, name: &str) -> Result<()> {
     let _underway = core.begin()?;
     let mut manifest = core.manifest();
-    {
+    let (needed_from, positions) = {
         let state = core.state();
         state.check_writable()?;
         if !state.tables.contains_key(&id) {
             return Err(Error::new(ErrorKind::NotFound, format!("table {name:?} was dropped")));
         }
+        // What is not in the log yet is needed there.
+        let logged_before = Lsn(core.visible().0 + 1);
+        let needed_from = state.needed_without(id).min(logged_before);
+        (needed_from, state.positions.edits_before(needed_from))
+    };
+    // The commits of the table go with it, as far as no other table has older ones: the disk may be full. What the manifest
+    // says to be past must not be lost in the middle of the log.
+    if let Some(wal) = core.wal.get() {
+        wal.make_durable().map_err(Error::from).inspect_err(|error| core.fail(error))?;
     }
-    manifest
-        .commit(&[Edit::DropTable { table: id }])
-        .map_err(Error::from)
-        .inspect_err(|error| core.fail(error))?;
+    let mut edits = vec![Edit::DropTable { table: id }];
+    edits.extend(positions.into_iter().chain([Edit::NextLsn(needed_from)]));
+    manifest.commit(&edits).map_err(Error::from).inspect_err(|error| core.fail(error))?;
     let mut state = core.state();
+    state.positions.note_before(needed_from);
     let table = state.tables.remove(&id).expect("tables are dropped under the manifest's lock");
     // Runs that a job works on are given back by the job.
     let free = table.runs.iter().filter(|slot| !slot.taken);
@@ -105,8 +114,12 @@ pub fn drop_table(core: &Core, id: TableId, name: &str) -> Result<()> {
     core.wake_all();
     drop(state);
     let segments = table.segments.iter().map(|slot| &slot.piece);
-    jobs::remove_unless_pinned(core, segments, manifest.version());
+    let version = manifest.version();
+    jobs::remove_unless_pinned(core, segments, version);
     drop(manifest);
+    if let Some(wal) = core.wal.get() {
+        jobs::remove_log_before(core, wal, needed_from, version);
+    }
     // Dropping the last handle of a segment removes its file, which takes long.
     drop(table);
     Ok(())

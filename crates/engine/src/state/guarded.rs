@@ -204,6 +204,13 @@ impl State {
         oldest.min().unwrap_or(self.next_lsn)
     }
 
+    /// The log is needed from this commit on once a table is dropped.
+    pub fn needed_without(&self, dropped: TableId) -> Lsn {
+        let others = self.tables.iter().filter(|(id, _)| **id != dropped);
+        let oldest = others.filter_map(|(_, entry)| entry.needed_without(0));
+        oldest.min().unwrap_or(self.next_lsn)
+    }
+
     /// Has the pieces of all tables know of the erasures that snapshots at `visible` show. O(tables that have changed).
     pub fn settle(&mut self, visible: Lsn) {
         match self.newest.changed_tables() {

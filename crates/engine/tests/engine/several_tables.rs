@@ -50,6 +50,30 @@ fn what_was_found_out_of_a_table_outlives_commits_to_others() {
 }
 
 #[test]
+fn the_log_goes_with_the_tables_that_need_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let log_bytes = |db: &Database| db.stats().unwrap().wal_bytes;
+    let [first, second] = two_tables(&db);
+    let whole = log_bytes(&db);
+    db.drop_table("second").unwrap();
+    assert_eq!(log_bytes(&db), whole, "the first table has older commits");
+    first.append(&value_rows(0..1, 7), OnError::Raise).unwrap();
+    db.drop_table("first").unwrap();
+    assert_eq!(log_bytes(&db), 0);
+    let in_folder = std::fs::read_dir(folder.path()).unwrap();
+    let names: Vec<_> = in_folder.map(|entry| entry.unwrap().file_name()).collect();
+    let is_log = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("wal-");
+    assert!(!names.iter().any(is_log), "{names:?}");
+    let third = db.create_table("third", values_spec(Merge::Upsert)).unwrap();
+    third.append(&value_rows(0..5, 1), OnError::Raise).unwrap();
+    drop((first, second, third));
+    db.close().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    assert_eq!(all_ids(&db.table("third").unwrap().snapshot().unwrap()), [0, 1, 2, 3, 4]);
+}
+
+#[test]
 fn a_table_shows_the_commit_of_its_snapshot_whenever_it_changed_last() {
     let db = Database::in_memory(Options::default()).unwrap();
     let _hold = db.hold_maintenance();
