@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from drillcore.arrow_data import is_arrow, is_pandas, refuse_column
 from drillcore.data import AppendResult, Rejected, is_dicts, to_arrow
-from drillcore.errors import Error, InvalidTypeError, LoadError
+from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, LoadError
 from drillcore.rows import Rows
 from drillcore.schema import plain_type
 
@@ -240,8 +240,18 @@ def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     fields = [each.with_type(plain_type(each.type)) for each in batch.schema]
     if all(new.type == old.type for new, old in zip(fields, batch.schema, strict=True)):
         return batch
-    columns = [column.cast(each.type) for column, each in zip(batch.columns, fields, strict=True)]
+    columns = [_plain_column(column, each) for column, each in zip(batch.columns, fields, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _plain_column(column: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        if isinstance(column, pa.DictionaryArray):
+            # Of views there is no taking by codes.
+            column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(field.type))
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise InvalidArgumentError(f"column {field.name!r} cannot be read: {error}") from error
 
 
 def usual_rows(memory_bytes: int) -> int:

@@ -1,15 +1,20 @@
-//! Arrow data that a caller gives.
+//! Arrow data that a caller gives, checked.
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_select::concat::concat_batches;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3_arrow::PyArray;
 use pyo3_arrow::input::AnyRecordBatch;
 
+use crate::sound::{check_array, check_batch};
 use crate::{error, signals};
 
 /// A batch or a stream of batches, by the Arrow interfaces of Python.
 pub struct ArrowData(AnyRecordBatch);
+
+/// One array, by the same interfaces.
+pub struct ArrowArray(ArrayRef);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for ArrowData {
     type Error = PyErr;
@@ -37,7 +42,7 @@ impl ArrowData {
     /// interpreter for itself.
     pub fn read_all(self, py: Python<'_>) -> PyResult<RecordBatch> {
         let reader = match self.0 {
-            AnyRecordBatch::RecordBatch(batch) => return Ok(batch.into_inner()),
+            AnyRecordBatch::RecordBatch(batch) => return sound(py, batch.into_inner()),
             AnyRecordBatch::Stream(stream) => stream.into_reader()?,
         };
         let whole = signals::call(py, |interrupt| {
@@ -55,6 +60,36 @@ impl ArrowData {
                 Err(batches) => concat_batches(&schema, &batches),
             })
         })?;
-        whole.map_err(|error| error::from_arrow(py, error))
+        sound(py, whole.map_err(|error| error::from_arrow(py, error))?)
     }
+}
+
+fn sound(py: Python<'_>, batch: RecordBatch) -> PyResult<RecordBatch> {
+    let checked = signals::run(py, || Ok(check_batch(&batch)))?;
+    checked.map_err(|why| error::invalid(py, &why))?;
+    Ok(batch)
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for ArrowArray {
+    type Error = PyErr;
+
+    /// # Errors
+    /// `InvalidArgumentError` for values that are not as their type says.
+    fn extract(array: Borrowed<'a, 'py, PyAny>) -> PyResult<ArrowArray> {
+        let py = array.py();
+        let array = array.extract::<PyArray>()?.into_inner().0;
+        check_array(&array).map_err(|why| error::invalid(py, &why))?;
+        Ok(ArrowArray(array))
+    }
+}
+
+impl ArrowArray {
+    pub fn into_inner(self) -> ArrayRef {
+        self.0
+    }
+}
+
+/// The Arrow arrays behind `arrays`.
+pub fn into_arrays(arrays: Vec<ArrowArray>) -> Vec<ArrayRef> {
+    arrays.into_iter().map(ArrowArray::into_inner).collect()
 }

@@ -10,14 +10,13 @@ use drillcore::{
 };
 use drillcore_sql::{Parameters, QueryOptions};
 use pyo3::prelude::*;
-use pyo3_arrow::{PyArray, PySchema};
+use pyo3_arrow::PySchema;
 
-use crate::arrow_data::ArrowData;
+use crate::arrow_data::{ArrowArray, ArrowData, into_arrays};
 use crate::error;
 use crate::lasting::Lasting;
 use crate::progress::Progress;
 use crate::rows::Scan;
-use crate::selection::into_arrays;
 use crate::signals::{self, Signals};
 use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple};
 
@@ -376,8 +375,8 @@ impl Snapshot {
 /// The parameters of a query, each an array of one value.
 #[derive(FromPyObject)]
 enum ParametersArgument {
-    Listed(Vec<PyArray>),
-    Named(Vec<(String, PyArray)>),
+    Listed(Vec<ArrowArray>),
+    Named(Vec<(String, ArrowArray)>),
 }
 
 impl ParametersArgument {
@@ -385,7 +384,7 @@ impl ParametersArgument {
         match self {
             ParametersArgument::Listed(values) => Parameters::Listed(into_arrays(values)),
             ParametersArgument::Named(values) => {
-                let value = |(name, value): (String, PyArray)| (name, value.into_inner().0);
+                let value = |(name, value): (String, ArrowArray)| (name, value.into_inner());
                 Parameters::Named(values.into_iter().map(value).collect())
             }
         }

@@ -9,6 +9,7 @@ mod error;
 mod lasting;
 mod progress;
 mod signals;
+mod sound;
 mod arrow_data;
 mod selection;
 mod rows;

@@ -6,8 +6,8 @@ use arrow_array::{ArrayRef, Int64Array, StringArray};
 use drillcore::{Between, Closed, Selection, SplitRange, TableSchema};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString};
-use pyo3_arrow::PyArray;
 
+use crate::arrow_data::ArrowArray;
 use crate::{error, signals};
 
 /// Values of one column: an Arrow array, or one value, of which an array is made here. To make it in Python and hand it over takes
@@ -44,7 +44,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ColumnValues {
         } else if values.is_exact_instance_of::<PyString>() {
             Arc::new(StringArray::from(vec![values.extract::<String>()?]))
         } else {
-            values.extract::<PyArray>()?.into_inner().0
+            values.extract::<ArrowArray>()?.into_inner()
         }))
     }
 }
@@ -74,11 +74,6 @@ impl SelectionArgument {
         let split = self.split.map(|(low, high)| SplitRange { low, high });
         Ok(Selection { between, sets, predicate: predicate.transpose()?, split })
     }
-}
-
-/// The Arrow arrays behind `arrays`.
-pub fn into_arrays(arrays: Vec<PyArray>) -> Vec<ArrayRef> {
-    arrays.into_iter().map(|array| array.into_inner().0).collect()
 }
 
 fn parse_closed(py: Python<'_>, name: &str) -> PyResult<Closed> {

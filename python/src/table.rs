@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3_arrow::{PyArray, PyDataType, PyRecordBatch, PySchema};
 
-use crate::arrow_data::ArrowData;
+use crate::arrow_data::{ArrowArray, ArrowData, into_arrays};
 use crate::error;
 use crate::estimate::{Estimate, EstimateArgument};
 use crate::estimate_looks::EstimateLooks;
@@ -21,7 +21,7 @@ use crate::lasting::Lasting;
 use crate::plain_row::PlainRow;
 use crate::progress::Progress;
 use crate::rows::Scan;
-use crate::selection::{ColumnValues, SelectionArgument, into_arrays};
+use crate::selection::{ColumnValues, SelectionArgument};
 use crate::signals::{self, Signals};
 
 /// The encoded keys that a split lies between, and its rows where indexes say how many.
@@ -147,9 +147,9 @@ impl Table {
     }
 
     /// Indexes some sets, or all.
-    fn index_sets(&self, py: Python<'_>, sets: Option<PyArray>) -> PyResult<()> {
+    fn index_sets(&self, py: Python<'_>, sets: Option<ArrowArray>) -> PyResult<()> {
         let writer = self.writer(py, "index_sets")?;
-        let sets = sets.map(|sets| sets.into_inner().0);
+        let sets = sets.map(ArrowArray::into_inner);
         signals::call(py, |interrupt| {
             let writer = writer.interrupted_by(interrupt);
             match &sets {
@@ -160,9 +160,9 @@ impl Table {
     }
 
     /// Indexes some sets, or all, no more.
-    fn unindex_sets(&self, py: Python<'_>, sets: Option<PyArray>) -> PyResult<()> {
+    fn unindex_sets(&self, py: Python<'_>, sets: Option<ArrowArray>) -> PyResult<()> {
         let writer = self.writer(py, "unindex_sets")?;
-        let sets = sets.map(|sets| sets.into_inner().0);
+        let sets = sets.map(ArrowArray::into_inner);
         signals::call(py, |interrupt| {
             let writer = writer.interrupted_by(interrupt);
             match &sets {
@@ -297,7 +297,7 @@ impl Table {
     }
 
     /// Deletes by key, one array a key column; returns the number of rows and the commit.
-    fn delete(&self, py: Python<'_>, keys: Vec<PyArray>) -> PyResult<(u64, u64)> {
+    fn delete(&self, py: Python<'_>, keys: Vec<ArrowArray>) -> PyResult<(u64, u64)> {
         let keys = into_arrays(keys);
         self.deleting(py, "delete", |writer| writer.delete(&keys))
     }

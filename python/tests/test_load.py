@@ -239,3 +239,10 @@ def test_a_load_folds_and_upserts_as_an_append_does(database: drillcore.Database
     rows = pa.concat_tables([whole(2500), whole(1000)])
     assert newest.load(rows, commit_rows=999).rows == words.load(rows, commit_rows=999).rows == 3500
     assert (len(newest), len(words), words.count(unit="events")) == (2500, 7, 3500)
+
+
+def test_categories_of_polars_are_loaded_as_their_texts() -> None:
+    t = drillcore.open(":memory:").create_table("t", {"id": "int64", "name": "string"}, key="id")
+    for first, kind in ((0, polars.Categorical), (2, polars.Enum(["b", "a"]))):
+        t.load(polars.DataFrame({"id": [first, first + 1], "name": polars.Series(["a", None], dtype=kind)}))
+    assert t.scan().arrow()["name"].to_pylist() == ["a", None, "a", None]

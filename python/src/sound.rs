@@ -1,0 +1,137 @@
+//! What the C interface of Arrow leaves to the one who takes data in: that texts are UTF-8, that the codes of a dictionary are
+//! among its values, that decimals have the digits of their type. Libraries hand on what they read from a file without a look,
+//! and whatever is stored must be readable again.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, GenericStringType};
+use arrow_array::{
+    Array, ArrayRef, BinaryViewArray, GenericByteArray, GenericListArray, OffsetSizeTrait,
+    RecordBatch, StringViewArray,
+};
+use arrow_data::validate_binary_view;
+use arrow_schema::DataType;
+
+/// What is wrong with a value, and in which row, where that is known.
+struct Unsound {
+    row: Option<usize>,
+    why: String,
+}
+
+/// Checks the values of a batch. O(bytes of its texts + rows of its texts, lists, dictionaries and decimals).
+///
+/// # Errors
+/// The column and the row that have an unsound value, and what to do.
+pub fn check_batch(batch: &RecordBatch) -> Result<(), String> {
+    let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+    for (field, column) in columns {
+        check(column).map_err(|unsound| format!("column {:?}{unsound}", field.name()))?;
+    }
+    Ok(())
+}
+
+/// [`check_batch`] of one array.
+pub fn check_array(array: &ArrayRef) -> Result<(), String> {
+    check(array).map_err(|unsound| format!("an array{unsound}"))
+}
+
+impl std::fmt::Display for Unsound {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.row {
+            Some(row) => write!(out, ", row {row}: {}", self.why),
+            None => write!(out, ": {}", self.why),
+        }
+    }
+}
+
+fn check(array: &ArrayRef) -> Result<(), Unsound> {
+    match array.data_type() {
+        DataType::Utf8 => check_texts::<i32>(array.as_string()),
+        DataType::LargeUtf8 => check_texts::<i64>(array.as_string()),
+        DataType::Utf8View => check_views(array.as_string_view()),
+        DataType::Dictionary(_, _) => check_dictionary(array),
+        DataType::Decimal128(precision, _) => {
+            let decimals = array.as_primitive::<Decimal128Type>();
+            let checked = decimals.validate_decimal_precision(*precision);
+            checked.map_err(|error| Unsound { row: None, why: error.to_string() })
+        }
+        DataType::List(_) => check_lists::<i32>(array.as_list()),
+        DataType::LargeList(_) => check_lists::<i64>(array.as_list()),
+        DataType::FixedSizeList(_, _) => check_items(array.as_fixed_size_list().values()),
+        DataType::ListView(_) => check_items(array.as_list_view::<i32>().values()),
+        DataType::LargeListView(_) => check_items(array.as_list_view::<i64>().values()),
+        DataType::Map(_, _) => array.as_map().entries().columns().iter().try_for_each(check_items),
+        DataType::Struct(_) => array.as_struct().columns().iter().try_for_each(check),
+        // Whole, also where it is a slice: few have such data.
+        DataType::RunEndEncoded(_, _) | DataType::Union(_, _) => {
+            let whole = array.to_data().validate_full();
+            whole.map_err(|error| Unsound { row: None, why: error.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_texts<O: OffsetSizeTrait>(
+    texts: &GenericByteArray<GenericStringType<O>>,
+) -> Result<(), Unsound> {
+    let ends = texts.value_offsets();
+    let (first, last) = (ends[0].as_usize(), ends[texts.len()].as_usize());
+    let bytes = texts.value_data();
+    if last > bytes.len() || !ends.is_sorted() {
+        return Err(Unsound { row: None, why: "its texts lie outside of their buffer".into() });
+    }
+    if bytes[first..last].is_ascii() {
+        return Ok(());
+    }
+    let text = |row: usize| &bytes[ends[row].as_usize()..ends[row + 1].as_usize()];
+    check_each(texts, text)
+}
+
+fn check_views(texts: &StringViewArray) -> Result<(), Unsound> {
+    validate_binary_view(texts.views(), texts.data_buffers())
+        .map_err(|error| Unsound { row: None, why: error.to_string() })?;
+    let bytes: BinaryViewArray = texts.clone().to_binary_view();
+    check_each(texts, |row| bytes.value(row))
+}
+
+/// Nulls may have any bytes.
+fn check_each<'t>(texts: &dyn Array, text: impl Fn(usize) -> &'t [u8]) -> Result<(), Unsound> {
+    let is_unsound = |&row: &usize| texts.is_valid(row) && std::str::from_utf8(text(row)).is_err();
+    match (0..texts.len()).find(is_unsound) {
+        None => Ok(()),
+        row => Err(Unsound {
+            row,
+            why: "the text is not UTF-8; decode it first, or store it in a binary column".into(),
+        }),
+    }
+}
+
+fn check_dictionary(array: &ArrayRef) -> Result<(), Unsound> {
+    let dictionary = array.as_any_dictionary();
+    let values = dictionary.values();
+    check(values).map_err(|Unsound { row, why }| match row {
+        None => Unsound { row, why },
+        Some(value) => {
+            Unsound { row: None, why: format!("value {value} of its dictionary: {why}") }
+        }
+    })?;
+    // Of codes that are not among the values this makes an error, and of null codes none.
+    let whole = array.to_data().validate_values();
+    whole.map_err(|error| Unsound { row: None, why: error.to_string() })
+}
+
+/// Only what these lists hold: those of a slice share the items of the whole.
+fn check_lists<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> Result<(), Unsound> {
+    let ends = lists.value_offsets();
+    let (first, last) = (ends[0].as_usize(), ends[lists.len()].as_usize());
+    if last > lists.values().len() || !ends.is_sorted() {
+        return Err(Unsound { row: None, why: "its lists lie outside of their items".into() });
+    }
+    check_items(&lists.values().slice(first, last - first))
+}
+
+fn check_items(items: &ArrayRef) -> Result<(), Unsound> {
+    check(items).map_err(|Unsound { row, why }| match row {
+        None => Unsound { row, why },
+        Some(item) => Unsound { row: None, why: format!("item {item} of its lists: {why}") },
+    })
+}

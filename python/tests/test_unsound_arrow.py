@@ -1,0 +1,80 @@
+"""Arrow data whose values are not as their types say: libraries hand on what they read from files without a look."""
+
+import pyarrow as pa
+import pytest
+
+import drillcore
+
+NOT_UTF8 = pa.array([b"good", b"caf\xe9"])
+
+
+
+def dictionary(codes: list[int]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(["a", "b"]), safe=False)
+
+
+UNSOUND = {
+    "text": NOT_UTF8.view(pa.string()),
+    "long text": NOT_UTF8.cast(pa.large_binary()).view(pa.large_string()),
+    "text view": NOT_UTF8.cast(pa.binary_view()).view(pa.string_view()),
+    "dictionary of texts": pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), NOT_UTF8.view(pa.string())),
+    "code beyond the dictionary": dictionary([0, 5]),
+    "negative code": dictionary([0, -1]),
+}
+
+
+@pytest.mark.parametrize("values", UNSOUND.values(), ids=UNSOUND)
+def test_what_could_not_be_read_again_is_refused_and_the_database_stays_whole(values: pa.Array, tmp_path) -> None:
+    path = tmp_path / "db"
+    with drillcore.open(path) as db:
+        t = db.create_table("t", {"id": "int64", "name": "string"}, key="id")
+        t.append([{"id": 1, "name": "a"}])
+        rows = pa.table({"id": [2, 3], "name": values})
+        for store in (t.append, t.load, t.writer().add, lambda rows: db.append({"t": rows})):
+            with pytest.raises(drillcore.InvalidArgumentError, match="name"):
+                store(rows)
+    with drillcore.open(path) as db:
+        assert db.table("t").scan().arrow().to_pylist() == [{"id": 1, "name": "a"}]
+
+
+def test_the_message_names_the_row_of_the_batch() -> None:
+    db = drillcore.open(":memory:")
+    t = db.create_table("t", {"id": "int64", "name": "string"}, key="id")
+    rows = pa.table({"id": [2, 3], "name": UNSOUND["text"]})
+    with pytest.raises(drillcore.InvalidArgumentError, match='column "name", row 1: the text is not UTF-8; decode it'):
+        t.append(rows)
+    # What is left out of a slice does not count, nor do the bytes of a null.
+    t.append(rows.slice(0, 1))
+    null = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\x01"), *UNSOUND["text"].buffers()[1:]])
+    t.append(pa.table({"id": [4, 5], "name": null}))
+    assert t.scan().arrow()["name"].to_pylist() == ["good", "good", None]
+
+
+@pytest.mark.parametrize("values", [[b"\xff"], [b"a", b"\xff"]])
+def test_items_of_lists_are_checked(values: list[bytes]) -> None:
+    db = drillcore.open(":memory:")
+    t = db.create_table("t", {"id": "int64", "tags": "list<string>"}, key="id")
+    offsets = pa.array([0, len(values)], pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, pa.array(values).view(pa.string()))
+    with pytest.raises(drillcore.InvalidArgumentError, match="tags.*item"):
+        t.append(pa.table({"id": [1], "tags": lists}))
+    assert t.count() == 0
+
+
+def test_keys_are_checked() -> None:
+    db = drillcore.open(":memory:")
+    t = db.create_table("t", {"id": "string"}, key="id", merge="upsert")
+    t.append([{"id": "a"}])
+    for call in (t.delete, t.get_many):
+        with pytest.raises(drillcore.Error, match="not UTF-8"):
+            call(UNSOUND["text"])
+    assert t.count() == 1
+
+
+def test_decimals_have_no_more_digits_than_their_type() -> None:
+    db = drillcore.open(":memory:")
+    t = db.create_table("t", {"id": "int64", "price": pa.decimal128(10, 2)}, key="id")
+    long = pa.py_buffer((10**30).to_bytes(16, "little", signed=True))
+    rows = pa.table({"id": [1], "price": pa.Array.from_buffers(pa.decimal128(10, 2), 1, [None, long])})
+    with pytest.raises(drillcore.InvalidArgumentError, match="price"):
+        t.append(rows)
