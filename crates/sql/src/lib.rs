@@ -28,6 +28,7 @@ mod finer_times;
 mod compared_literals;
 mod compared_decimals;
 mod computed_lists;
+mod exact_lists;
 mod predicate;
 mod aggregates;
 mod subqueries;

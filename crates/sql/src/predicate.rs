@@ -26,6 +26,7 @@ use crate::compared_literals::with_literals_as_compared;
 use crate::computed_lists::with_computed_lists;
 use crate::constants::constant_bytes;
 use crate::error::{from_datafusion, to_datafusion, with_quotes_told, without_panic};
+use crate::exact_lists::{passing, with_exact_lists};
 use crate::narrow::{Narrowed, joined, narrow};
 use crate::one_nan::{normalised_rows, with_one_nan};
 use crate::session;
@@ -75,7 +76,7 @@ pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predic
         let state = session::expressions();
         let expr = state.create_logical_expr_from_sql_expr(expr, &columns)?;
         check_plain(&expr)?;
-        let expr = simplified(state, expr, &columns)?;
+        let expr = simplified_condition(state, expr, &columns)?;
         check_constants(&expr)?;
         let data_type = expr.get_type(&columns)?;
         if !matches!(data_type, DataType::Boolean | DataType::Null) {
@@ -115,7 +116,7 @@ impl Condition {
         state: &SessionState,
     ) -> std::result::Result<Condition, DataFusionError> {
         let columns = DFSchema::try_from(schema.columns.clone())?;
-        let condition = simplified(state, condition, &columns)?;
+        let condition = simplified_condition(state, condition, &columns)?;
         Condition::new(schema, split_conjunction_owned(condition), state)
     }
 
@@ -318,18 +319,41 @@ fn is_subquery(expr: &Expr) -> bool {
     )
 }
 
+/// [`simplified`] of a condition, which passes the same rows afterwards.
+fn simplified_condition(
+    state: &SessionState,
+    condition: Expr,
+    columns: &DFSchema,
+) -> std::result::Result<Expr, DataFusionError> {
+    let simplifier = simplifier(state, columns);
+    simplifier.simplify(passing(coerced(state, &simplifier, condition, columns)?)?)
+}
+
 /// Brings the operands of an expression to common types and works out what is constant.
 pub fn simplified(
     state: &SessionState,
     expr: Expr,
     columns: &DFSchema,
 ) -> std::result::Result<Expr, DataFusionError> {
+    let simplifier = simplifier(state, columns);
+    simplifier.simplify(coerced(state, &simplifier, expr, columns)?)
+}
+
+fn simplifier(state: &SessionState, columns: &DFSchema) -> ExprSimplifier {
     let context = SimplifyContext::builder()
         .with_schema(Arc::new(columns.clone()))
         .with_config_options(Arc::clone(state.config_options()))
         .with_current_time()
         .build();
-    let simplifier = ExprSimplifier::new(context);
+    ExprSimplifier::new(context)
+}
+
+fn coerced(
+    state: &SessionState,
+    simplifier: &ExprSimplifier,
+    expr: Expr,
+    columns: &DFSchema,
+) -> std::result::Result<Expr, DataFusionError> {
     // Coercing operators is quicker than coercing functions, where they are many and nested.
     let expr = with_literals_as_compared(as_written(expr)?, columns)?;
     let expr = with_decimals_as_numbers(expr, columns)?;
@@ -339,5 +363,5 @@ pub fn simplified(
         expr = expr.transform_up(|expr| rewrite.rewrite(expr, columns, config))?.data;
     }
     let expr = with_one_nan(with_checks(expr, columns)?, columns)?;
-    simplifier.simplify(with_computed_lists(expr)?)
+    with_computed_lists(with_exact_lists(expr)?)
 }

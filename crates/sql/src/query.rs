@@ -32,6 +32,7 @@ use crate::constants::CountedConstants;
 use crate::ended_queries;
 use crate::error::{from_datafusion, from_panic, with_quotes_told};
 use crate::estimated_calls::with_estimates;
+use crate::exact_lists::ExactLists;
 use crate::file_table::{ReadFile, Reads};
 use crate::float_extremes::{FloatMax, FloatMin};
 use crate::from_first::with_all_columns;
@@ -226,6 +227,7 @@ async fn plan(
         .with_analyzer_rule(Arc::new(FilterBeforeSample))
         .with_analyzer_rule(Arc::new(SubqueryNames))
         .with_analyzer_rule(Arc::new(UnknownMemberships))
+        .with_analyzer_rule(Arc::new(ExactLists))
         .with_analyzer_rule(Arc::new(ComputedLists))
         .with_optimizer_rules(optimizer_rules())
         .with_optimizer_rule(Arc::new(ComputedKeys))
