@@ -8,6 +8,9 @@
 //! It reads times as nanoseconds, of which 64 bits hold the years 1677 to 2262, and compares dates and timestamps as
 //! nanoseconds, too. Beside a timestamp of a coarser unit, a time out of these years is read in that unit, and a date
 //! becomes that unit, which hold more years.
+//!
+//! Of `timestamp '...'` with an offset it keeps the digits in UTC, and reads these as a clock's in the zone of the column. Here the
+//! text is read as what it says.
 
 use arrow_schema::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
@@ -72,6 +75,11 @@ fn spelled(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let [left, right] = [&mut of_left, &mut of_right].map(|one| Box::new(one.remove(0)));
             Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }) => {
+            let in_one_zone = in_zone_of(&left, &right, schema);
+            let right = in_one_zone.map_or(right, Box::new);
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }))
+        }
         Expr::InList(InList { expr, list, negated }) => {
             let list = beside(list, &expr)?;
             Transformed::yes(Expr::InList(InList { expr, list, negated }))
@@ -90,6 +98,19 @@ fn spelled(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
+/// The second of two moments in the zone of the first, if that is another: how far they are apart is the same.
+fn in_zone_of(first: &Expr, second: &Expr, schema: &DFSchema) -> Option<Expr> {
+    match (first.get_type(schema).ok()?, second.get_type(schema).ok()?) {
+        (DataType::Timestamp(_, Some(zone)), DataType::Timestamp(unit, Some(other)))
+            if zone != other =>
+        {
+            let moment = DataType::Timestamp(unit, Some(zone));
+            Some(Expr::Cast(Cast::new(Box::new(second.clone()), moment)))
+        }
+        _ => None,
+    }
+}
+
 /// A comparison with a time that is finer than the other side, as one with a coarser time.
 fn beside_coarser(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let of_left = left.get_type(schema).ok()?;
@@ -105,14 +126,14 @@ fn as_compared(operands: Vec<Expr>, other: &DataType, schema: &DFSchema) -> Resu
     };
     Ok(match other {
         DataType::Decimal128(..) | DataType::Decimal256(..) => each(&as_decimal),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => operands,
-        DataType::Timestamp(unit, _) => {
+        DataType::Timestamp(TimeUnit::Nanosecond, None) => operands,
+        DataType::Timestamp(unit, zone) => {
             operands.iter().try_for_each(|operand| check_digits(operand, unit))?;
             // All or none, so that they are still of one type.
             let is_beyond = operands.iter().any(|operand| is_beyond_nanoseconds(operand, other));
             each(&|operand| match operand.get_type(schema) {
                 Ok(DataType::Date32 | DataType::Date64) => Some(as_midnight(operand, other)),
-                _ if is_beyond => as_time(operand, other),
+                _ if is_beyond || (zone.is_some() && is_moment(operand)) => as_time(operand, other),
                 _ => None,
             })
         }
@@ -159,10 +180,28 @@ fn as_time(expr: &Expr, compared: &DataType) -> Option<Expr> {
     let DataType::Timestamp(unit, _) = compared else { return None };
     let (text, is_cast) = time_text(expr)?;
     let mut time = ScalarValue::Utf8(Some(text.to_string()));
-    if is_cast {
+    if is_cast && !has_offset(text) {
         time = time.cast_to(&DataType::Timestamp(*unit, None)).ok()?;
     }
     Some(Expr::Literal(time.cast_to(compared).ok()?, None))
+}
+
+/// Whether it is said of a text that it is a time, and it says how far from UTC.
+fn is_moment(expr: &Expr) -> bool {
+    time_text(expr).is_some_and(|(text, is_cast)| is_cast && has_offset(text))
+}
+
+/// Whether a time is the same wherever it is read.
+fn has_offset(text: &str) -> bool {
+    let text = ScalarValue::Utf8(Some(text.to_string()));
+    let read_in = |zone: &str| {
+        let read = text.cast_to(&DataType::Timestamp(TimeUnit::Second, Some(zone.into())));
+        match read {
+            Ok(ScalarValue::TimestampSecond(time, _)) => time,
+            _ => None,
+        }
+    };
+    read_in("+00:00").is_some() && read_in("+00:00") == read_in("+01:00")
 }
 
 /// A literal text that is read as a time, and whether that is said.

@@ -52,6 +52,9 @@ fn config(threads: usize) -> SessionConfig {
     options.sql_parser.enable_ident_normalization = false;
     // Strings stay of the type that tables have.
     options.sql_parser.map_string_types_to_utf8view = false;
+    // What `now()` gives is a moment. Without a zone its digits, which are those of UTC, were read as a clock's in the zone of the
+    // column that it is compared with.
+    options.execution.time_zone = Some("+00:00".into());
     config
 }
 

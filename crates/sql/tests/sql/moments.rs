@@ -1,0 +1,82 @@
+//! Times in columns of a zone: a moment is the same however it is written, and a clock's reading is of that zone.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use drillcore::arrow_array::*;
+use drillcore::*;
+use drillcore_sql::predicate;
+
+use crate::fixtures::*;
+
+const HOUR: i64 = 3_600;
+/// 2020-01-01T00:00:00Z.
+const NEW_YEAR: i64 = 1_577_836_800;
+
+/// `t` with 24 hours before `moment` and 24 from it on, in New York, in UTC, and in no zone, where they are those of UTC.
+fn hours_around(moment: i64) -> (Database, Table) {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let seconds: Vec<i64> = (-24..24).map(|hour| moment + hour * HOUR).collect();
+    let in_zone = |zone: Option<&str>| -> ArrayRef {
+        Arc::new(TimestampSecondArray::from(seconds.clone()).with_timezone_opt(zone))
+    };
+    let rows = rows_of([
+        ("k", Arc::new(Int64Array::from_iter_values(-24..24)), false),
+        ("new_york", in_zone(Some("America/New_York")), false),
+        ("utc", in_zone(Some("UTC")), false),
+        ("clock", in_zone(None), false),
+    ]);
+    let table = add_table(&db, "t", &rows);
+    (db, table)
+}
+
+fn check(db: &Database, table: &Table, condition: &str, expected: i64) {
+    let predicate = Some(predicate(&table.schema(), condition).unwrap());
+    let selection = Selection { predicate, ..Selection::default() };
+    let found = table.snapshot().unwrap().count(&selection).unwrap();
+    assert_eq!(found, expected as u64, "{condition}");
+    let query = format!("select sum(case when {condition} then 1 else 0 end) from t");
+    assert_eq!(numbers(&run(db, &query)), [expected], "{condition}");
+}
+
+#[test]
+fn a_time_with_an_offset_is_the_same_moment_in_every_zone() {
+    let (db, table) = hours_around(NEW_YEAR);
+    let moments = [
+        "'2020-01-01T00:00:00Z'",
+        "timestamp '2020-01-01T00:00:00Z'",
+        "timestamp '2019-12-31T19:00:00-05:00'",
+        "timestamptz '2020-01-01T00:00:00Z'",
+        "cast('2020-01-01T01:00:00+01:00' as timestamp with time zone)",
+        "to_timestamp('2020-01-01T00:00:00Z')",
+    ];
+    for moment in moments {
+        for column in ["new_york", "utc"] {
+            check(&db, &table, &format!("{column} >= {moment}"), 24);
+            check(&db, &table, &format!("{moment} = {column}"), 1);
+            check(&db, &table, &format!("{column} in ({moment})"), 1);
+            check(&db, &table, &format!("{column} between {moment} and {moment}"), 1);
+        }
+    }
+    // A clock's reading is of the column's zone: five hours later in New York.
+    for reading in ["'2020-01-01T00:00:00'", "timestamp '2020-01-01'"] {
+        for (column, expected) in [("new_york", 19), ("utc", 24), ("clock", 24)] {
+            check(&db, &table, &format!("{column} >= {reading}"), expected);
+        }
+    }
+}
+
+#[test]
+fn now_is_a_moment() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+    let (db, table) = hours_around(now + HOUR / 2);
+    for column in ["new_york", "utc", "clock"] {
+        for now in ["now()", "current_timestamp"] {
+            check(&db, &table, &format!("{column} > {now}"), 24);
+            check(&db, &table, &format!("{now} - interval '1 hour' < {column}"), 25);
+            check(&db, &table, &format!("{column} - {now} > interval '0 hours'"), 24);
+            check(&db, &table, &format!("{now} - {column} > interval '0 hours'"), 24);
+        }
+    }
+    check(&db, &table, "new_york - utc = interval '0 hours'", 48);
+}
