@@ -4,7 +4,7 @@ use drillcore::{Interrupt, OnError, Table};
 
 use crate::arguments::{Delete, Selection};
 use crate::batches::{Reading, Taken};
-use crate::fault::Fault;
+use crate::fault::{Fault, tell};
 use crate::input;
 use crate::opening::open;
 use crate::output::print_line;
@@ -23,7 +23,7 @@ pub fn delete(arguments: &Delete, interrupt: &Interrupt) -> Result<(), Fault> {
         None => delete_at_once(&table, arguments, interrupt).map(|rows| deleted = rows),
     };
     if let Err(fault) = done {
-        eprintln!("deleted {deleted} rows before the error");
+        tell(format_args!("deleted {deleted} rows before the error"));
         return Err(fault);
     }
     db.close()?;

@@ -16,13 +16,14 @@ use indicatif::ProgressBar;
 
 use crate::export_arguments::Export;
 use crate::export_target::ExportTarget;
-use crate::fault::Fault;
+use crate::fault::{Fault, tell};
 use crate::input::{format_of, packing};
 use crate::opening::moment;
 use crate::output::{check_flat, print_line};
 use crate::progress;
 use crate::selection::selection;
 use crate::shared_options::Format;
+use crate::written_times::written_times;
 
 /// Level of Zstandard: that of the program `zstd`.
 const ZSTD_LEVEL: i32 = 3;
@@ -57,7 +58,7 @@ pub fn export(arguments: Export, interrupt: Interrupt) -> Result<(), Fault> {
     let rows = if count == 1 { "row" } else { "rows" };
     match file.as_str() {
         // A closed standard error is no reason to fail.
-        "-" => drop(writeln!(io::stderr(), "{count} {rows} exported")),
+        "-" => tell(format_args!("{count} {rows} exported")),
         file => print_line(&format!("{count} {rows} exported to {file}"))?,
     }
     Ok(())
@@ -208,6 +209,7 @@ impl From<ArrowError> for Stop {
     fn from(error: ArrowError) -> Stop {
         match error {
             ArrowError::IoError(_, error) => error.into(),
+            ArrowError::InvalidArgumentError(why) => Stop::Write(why),
             other => Stop::Write(other.to_string()),
         }
     }
@@ -266,7 +268,7 @@ fn write(
             let mut text = arrow_csv::WriterBuilder::new().with_header(true).build(&mut packed);
             text.write(&RecordBatch::new_empty(schema))?;
             for batch in batches {
-                text.write(&batch?)?;
+                text.write(&written_times(batch?)?)?;
             }
             drop(text);
             packed.finish()?;
@@ -277,7 +279,7 @@ fn write(
             let text = arrow_json::WriterBuilder::new().with_explicit_nulls(true);
             let mut text = text.build::<_, LineDelimited>(&mut packed);
             for batch in batches {
-                text.write(&batch?)?;
+                text.write(&written_times(batch?)?)?;
             }
             text.finish()?;
             drop(text);

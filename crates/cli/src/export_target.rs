@@ -11,6 +11,7 @@ use tempfile::NamedTempFile;
 
 use crate::ctrl_c::remove_if_killed;
 use crate::fault::Fault;
+use crate::noting::Noting;
 
 /// Bytes that are written at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -73,7 +74,7 @@ impl ExportTarget {
     pub fn writer(&self) -> io::Result<Box<dyn Write + Send>> {
         let is_closed = self.is_closed.clone();
         Ok(match &self.file {
-            None => Box::new(Noting { out: BufWriter::new(io::stdout()), is_closed }),
+            None => Box::new(Noting::new(BufWriter::new(io::stdout()), is_closed)),
             Some(file) => Box::new(BufWriter::with_capacity(
                 BUFFER_BYTES,
                 file.temporary.as_file().try_clone()?,
@@ -119,31 +120,4 @@ fn exists(name: &str) -> Fault {
 
 fn cannot_write(name: &str, error: &io::Error) -> Fault {
     Fault::unusable(format!("cannot write {name}: {error}"))
-}
-
-/// Standard output, with a note of it when its reader goes. Formats wrap this error in their own, each in its way.
-struct Noting<W> {
-    out: W,
-    is_closed: Arc<AtomicBool>,
-}
-
-impl<W> Noting<W> {
-    fn note<T>(&self, done: io::Result<T>) -> io::Result<T> {
-        if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
-            self.is_closed.store(true, Ordering::Relaxed);
-        }
-        done
-    }
-}
-
-impl<W: Write> Write for Noting<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let done = self.out.write(bytes);
-        self.note(done)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let done = self.out.flush();
-        self.note(done)
-    }
 }

@@ -1,6 +1,7 @@
 //! Errors, and the exit codes that scripts can rely on.
 
-use std::fmt;
+use std::fmt::{self, Display};
+use std::io::{self, Write};
 
 use drillcore::ErrorKind;
 
@@ -20,6 +21,11 @@ const INTERRUPTED: u8 = 130;
 pub struct Fault {
     message: String,
     pub exit_code: u8,
+}
+
+/// Prints a line to standard error, where it can be written: what the call comes to does not depend on that.
+pub fn tell(what: impl Display) {
+    let _ = writeln!(io::stderr(), "{what}");
 }
 
 impl Fault {

@@ -3,7 +3,6 @@
 //! One thread reads a file and cuts it where records end. Others parse, sort and encode these parts, each on its own, and
 //! commit them in the order of the file: of rows with one key, the later one is the newer one.
 
-use std::io::{self, Write};
 use std::iter::Peekable;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -19,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::arguments::{Ingest, MergeName, OnErrorName, Shape};
 use crate::batches::{BadRecord, Batch, Part, Parts, Places, Reading, Taken, unusable};
-use crate::fault::Fault;
+use crate::fault::{Fault, tell};
 use crate::held_bytes::HeldBytes;
 use crate::in_turn::Turns;
 use crate::input;
@@ -54,7 +53,8 @@ pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
         let pour = Pour { table: &table, file, arguments, bar, totals, forgotten, interrupt };
         if let Err(fault) = pour.file(replay) {
             bar.abandon();
-            eprintln!("appended {} rows before the error", totals.rows.load(Ordering::Relaxed));
+            let rows = totals.rows.load(Ordering::Relaxed);
+            tell(format_args!("appended {rows} rows before the error"));
             return Err(fault);
         }
     }
@@ -310,7 +310,7 @@ impl Pour<'_> {
         let records_before = progress.as_ref().map_or(0, |progress| progress.records_before);
         if records_before > 0 {
             let what = format!("{file}: {records_before} records were in already");
-            self.bar.suspend(|| drop(writeln!(io::stderr(), "{what}")));
+            self.bar.suspend(|| tell(what));
         }
         if progress.as_ref().is_some_and(|progress| progress.is_whole) {
             return Ok(());
@@ -415,7 +415,7 @@ impl Pour<'_> {
         let room = REJECTED_SHOWN.saturating_sub(before as usize);
         for reason in unparsed.chain(result.rejected.iter().map(unfit)).take(room) {
             // Also where there is no bar. If standard error is closed, it is not wanted.
-            self.bar.suspend(|| drop(writeln!(io::stderr(), "{}, {reason}", self.file)));
+            self.bar.suspend(|| tell(format_args!("{}, {reason}", self.file)));
         }
         self.bar.inc(result.rows);
         Ok(())

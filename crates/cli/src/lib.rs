@@ -13,6 +13,7 @@ mod opening;
 mod source;
 mod records;
 mod time_text;
+mod written_times;
 mod exact_text;
 mod batches;
 mod flat_json;
@@ -21,6 +22,7 @@ mod text_file;
 mod arrow_file;
 mod shared_file;
 mod input;
+mod noting;
 mod output;
 mod fitted_table;
 mod statements;
@@ -60,7 +62,7 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Verb};
 use crate::ctrl_c::CtrlC;
-use crate::fault::Fault;
+use crate::fault::{Fault, tell};
 pub use crate::lasting::parse_lasting;
 
 /// Does what the arguments say, the first of which is the program's name, and returns the exit code.
@@ -83,7 +85,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(())
     });
     let code = call.map_err(Fault::from).and(ended).unwrap_or_else(|fault| {
-        eprintln!("drillcore: {fault}");
+        tell(format_args!("drillcore: {fault}"));
         fault.exit_code
     });
     ctrl_c.end();

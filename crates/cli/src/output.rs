@@ -1,14 +1,22 @@
 //! Printing batches as a table, CSV, JSON lines or an Arrow stream.
 
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_cast::pretty::pretty_format_batches;
 use arrow_json::writer::LineDelimited;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use crate::arguments::Style;
 use crate::fault::Fault;
+use crate::noting::Noting;
+use crate::written_times::written_times;
+
+/// Bytes of a text that a cell of a table shows.
+const CELL_BYTES_MAX: usize = 32 << 10;
 
 /// Prints batches to standard output. A table is laid out when all of it is there; the others stream.
 pub fn print(
@@ -16,8 +24,10 @@ pub fn print(
     schema: SchemaRef,
     batches: impl Iterator<Item = Result<RecordBatch, Fault>>,
 ) -> Result<(), Fault> {
-    let out = BufWriter::new(io::stdout().lock());
-    or_fault(write(style, schema, batches, out))
+    let is_closed = Arc::new(AtomicBool::new(false));
+    let out = Noting::new(BufWriter::new(io::stdout().lock()), is_closed.clone());
+    let done = write(style, schema, batches, out);
+    or_fault(if is_closed.load(Ordering::Relaxed) { Err(Stop::ClosedPipe) } else { done })
 }
 
 /// The same as text, for a result that is held anyway.
@@ -75,6 +85,7 @@ impl From<ArrowError> for Stop {
     fn from(error: ArrowError) -> Stop {
         match error {
             ArrowError::IoError(_, error) => error.into(),
+            ArrowError::InvalidArgumentError(why) => Stop::Fault(Fault::unusable(why)),
             other => {
                 Stop::Fault(Fault::unusable(format!("cannot write to standard output: {other}")))
             }
@@ -94,6 +105,31 @@ pub fn check_flat(schema: &Schema, other: &str) -> Result<(), Fault> {
     }
 }
 
+/// A table with the beginnings of texts that no line has room for: laying them out takes time by the square of their length.
+fn with_short_cells(batch: RecordBatch) -> RecordBatch {
+    let is_long = |text: &str| text.len() > CELL_BYTES_MAX;
+    let shortened = |column: &ArrayRef| {
+        let texts = column.as_string_opt::<i32>()?;
+        if !texts.iter().flatten().any(is_long) {
+            return None;
+        }
+        let cell = |text: &str| match is_long(text) {
+            true => {
+                let is_boundary = |end: &usize| text.is_char_boundary(*end);
+                let end = (0..=CELL_BYTES_MAX).rfind(is_boundary).unwrap_or(0);
+                format!("{}... ({} bytes; --output csv has them all)", &text[..end], text.len())
+            }
+            false => text.to_string(),
+        };
+        let cells: StringArray = texts.iter().map(|text| text.map(cell)).collect();
+        Some(Arc::new(cells) as ArrayRef)
+    };
+    let columns = batch.columns().iter();
+    let columns = columns.map(|column| shortened(column).unwrap_or_else(|| column.clone()));
+    RecordBatch::try_new(batch.schema(), columns.collect())
+        .expect("the columns are of the same types")
+}
+
 fn write(
     style: Style,
     schema: SchemaRef,
@@ -102,6 +138,7 @@ fn write(
 ) -> Result<(), Stop> {
     match style {
         Style::Table => {
+            let batches = batches.map(|batch| batch.map(with_short_cells));
             let batches = batches.collect::<Result<Vec<_>, _>>()?;
             let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
             let shown =
@@ -114,7 +151,7 @@ fn write(
             let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(&mut out);
             writer.write(&RecordBatch::new_empty(schema))?;
             for batch in batches {
-                writer.write(&batch?)?;
+                writer.write(&written_times(batch?)?)?;
             }
         }
         Style::Jsonl => {
@@ -122,7 +159,7 @@ fn write(
             let writer = arrow_json::WriterBuilder::new().with_explicit_nulls(true);
             let mut writer = writer.build::<_, LineDelimited>(&mut out);
             for batch in batches {
-                writer.write(&batch?)?;
+                writer.write(&written_times(batch?)?)?;
             }
             writer.finish()?;
         }

@@ -1,7 +1,7 @@
 //! What makes a shell comfortable: scripts of SQL, descriptions, completions and manual pages. The prompt itself, which
 //! needs a terminal, is tested with the Python package.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -180,4 +180,57 @@ fn completions_and_manual_pages_name_every_verb() {
         assert!(page(&format!("drillcore-{verb}.1")).contains("drillcore"), "{verb}");
     }
     assert!(page("drillcore-export.1").contains("\\-\\-sample"));
+}
+
+/// A table of as many rows as a pipe has no room for.
+fn long_table(folder: &Path) {
+    let rows: String = (0..20_000).map(|id| format!("{id},{id:0100}\n")).collect();
+    std::fs::write(folder.join("long.csv"), format!("id,text\n{rows}")).unwrap();
+    prints(
+        folder,
+        &["ingest", "long", "t", "long.csv", "--key", "id", "--type", "text=string"],
+        "",
+    );
+}
+
+#[test]
+fn who_reads_the_beginning_of_the_output_has_no_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    long_table(folder.path());
+    for format in ["csv", "jsonl", "table", "arrow"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drillcore"));
+        command.current_dir(folder.path()).args(["scan", "long", "t", "--output", format]);
+        let mut scan = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = [0];
+        scan.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        let output = scan.wait_with_output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), errors.as_str()), (Some(0), ""), "{format}");
+    }
+}
+
+#[test]
+fn an_exit_code_does_not_depend_on_who_hears_the_message() {
+    let folder = tempfile::tempdir().unwrap();
+    long_table(folder.path());
+    let ended = |arguments: &[&str]| {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drillcore"));
+        let command = command.current_dir(folder.path()).args(arguments);
+        command.stdout(Stdio::null()).stderr(full).status().unwrap().code()
+    };
+    assert_eq!(ended(&["count", "long", "nosuch"]), Some(2));
+    assert_eq!(ended(&["estimate", "long", "t", "avg(id)", "-n", "100"]), Some(0));
+}
+
+#[test]
+fn a_table_shows_the_beginning_of_a_text_that_has_no_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "ä".repeat(1 << 20);
+    std::fs::write(folder.path().join("a.csv"), format!("id,text\n1,{text}\n")).unwrap();
+    prints(folder.path(), &["ingest", "db", "t", "a.csv", "--key", "id"], "");
+    let table = prints(folder.path(), &["scan", "db", "t"], "");
+    assert!(table.contains("ä... (2097152 bytes; --output csv has them all)"), "{}", table.len());
+    assert!(table.len() < 200_000);
+    assert!(prints(folder.path(), &["scan", "db", "t", "--output", "csv"], "").contains(&text));
 }
