@@ -72,7 +72,11 @@ impl<'a> Text<'a> {
         let guessed = format.infer_schema(text.as_bytes(), Some(SAMPLE_ROWS));
         let (guessed, _) = guessed.map_err(|error| self.malformed(&error))?;
         self.check_guess(&head, taken)?;
-        let guessed = self.with_times(texts_for_nulls(&guessed), &head);
+        let guessed = texts_for_nulls(&guessed);
+        if taken.is_none() {
+            self.check_whole_numbers(&guessed, &head)?;
+        }
+        let guessed = self.with_times(guessed, &head);
         if let (true, Some(taken)) = (head.is_empty(), taken) {
             self.check_header(&guessed, taken)?;
         }

@@ -459,6 +459,9 @@ fn a_whole_number_that_a_float_would_change_needs_a_type() {
         let found = prints(folder, &["scan", "db", table, "--columns=v", "--output=jsonl"]);
         assert_eq!(found.lines().nth(1), Some(stored));
     }
+    std::fs::write(folder.join("c.csv"), "id,v\n1,0.5\n2,9007199254740993\n").unwrap();
+    let message = refused(folder, &["ingest", "db", "c", "c.csv", "--key=id", "--quiet"]);
+    assert!(message.contains("c.csv, line 3: column \"v\" would store float64"), "{message}");
     // A program that knows floats only writes no more digits than a float has.
     std::fs::write(folder.join("b.jsonl"), "{\"id\": 1, \"v\": 18446744073709552000}\n").unwrap();
     prints(folder, &["ingest", "db", "u", "b.jsonl", "--key=id", "--quiet"]);
