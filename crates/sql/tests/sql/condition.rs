@@ -177,6 +177,7 @@ fn a_scan_shows_what_a_filter_keeps() {
         (&["day", "DepDelay", "place"], "price"),
     ];
     let mut rng = Rng::keyed(11, 0);
+    let conditions = if std::env::var_os("DRILLCORE_LONG").is_some() { 1_000 } else { 120 };
     let (mut narrowed, mut pruned, mut in_partitions) = (0, 0, 0);
     for (key, set) in keys {
         let db = Database::in_memory(Options::default()).unwrap();
@@ -193,7 +194,7 @@ fn a_scan_shows_what_a_filter_keeps() {
             snapshot.scan(ScanRequest::default()).unwrap().map(Result::unwrap).collect();
         let state = SessionContext::new().state();
         let fields = DFSchema::try_from(columns()).unwrap();
-        for _ in 0..250 {
+        for _ in 0..conditions {
             let text = condition(&mut rng, 3);
             // DataFusion lowers names that are not quoted.
             let quoted = text.replace("DepDelay", "\"DepDelay\"");
@@ -234,9 +235,10 @@ fn a_scan_shows_what_a_filter_keeps() {
         }
         pruned += db.stats().unwrap().blocks_pruned;
     }
-    assert!(pruned > 300, "only {pruned} blocks were skipped");
-    assert!(in_partitions > 1_000, "only {in_partitions} of 1,500 queries read in partitions");
-    assert!(narrowed > 300, "only {narrowed} of 1,500 conditions used an index");
+    let asked = keys.len() as u32 * conditions;
+    assert!(pruned > u64::from(asked / 5), "only {pruned} blocks were skipped");
+    assert!(in_partitions > asked * 2 / 3, "only {in_partitions} of {asked} read in partitions");
+    assert!(narrowed > asked / 5, "only {narrowed} of {asked} conditions used an index");
 }
 
 /// Days from 1970-01-01 to the first of January of a year, in the calendar of SQL.

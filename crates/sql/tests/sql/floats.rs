@@ -149,8 +149,10 @@ fn all_nans_are_one_and_above_all_numbers_and_so_are_both_zeros() {
 
 #[test]
 fn lists_of_every_length_know_both_zeros() {
+    // About the lengths from which on a list is tested in another way.
+    let lens = [1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33, 39];
     for db in databases() {
-        for len in 1..40 {
+        for len in lens {
             for zero in ["0.0", "-0.0"] {
                 let others: Vec<String> = (1..len).map(|i| format!("{}.0", i + 6)).collect();
                 let list = [&[zero.to_string()], &others[..]].concat().join(", ");
