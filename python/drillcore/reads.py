@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
+from drillcore.errors import OutOfRangeError
 from drillcore.estimate import Aggregates, By, Estimate, looks, parse_aggregates, parse_by, parse_stop
 from drillcore.figures import check_confidence, check_optional_count, check_seed, check_threads, check_unit
 from drillcore.lazy import Scan, lazy_frame
@@ -93,8 +94,14 @@ class Reads(ABC):
         {'delay': 3.0}
         """
         values = key_values(key, self._key_columns())
-        found = self._get(values, columns).to_pylist()
-        return found[0] if found else None
+        found = self._get(values, columns)
+        try:
+            rows = found.to_pylist()
+        except OverflowError as error:
+            raise OutOfRangeError(
+                f"the row has a time beyond the years of Python's datetime ({error}); use get_many([...]).arrow()"
+            ) from error
+        return rows[0] if rows else None
 
     def get_many(self, keys: Any, *, columns: Sequence[str] | None = None) -> Rows:
         """Return the rows with these keys, in the order of the keys. Keys without a row are ignored.

@@ -21,6 +21,9 @@ _COMPRESSIONS = {
     "ipc": ("zstd", "lz4", "none"),
 }
 
+_WHOLE_MINUTES_FROM = 64_000_000
+"""Seconds since 1970 from which on every clock is off from UTC by whole minutes: behind 7 January 1972."""
+
 _PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 """How a text is compressed, by the end of its name."""
 
@@ -92,7 +95,32 @@ def write_csv(
             out = part if packed is None else stack.enter_context(pa.CompressedOutputStream(part, packed))
             yield stack.enter_context(closing(csv.CSVWriter(out, schema, write_options=options)))
 
-    return _write("CSV", target, overwrite, batches, open_writer)
+    def checked() -> Iterator[pa.RecordBatch]:
+        for batch in batches():
+            _check_offsets(batch)
+            yield batch
+
+    return _write("CSV", target, overwrite, checked, open_writer)
+
+
+def _check_offsets(batch: pa.RecordBatch) -> None:
+    """Refuse times that offsets in whole minutes would shift: until 1972 clocks in some zones were off by seconds."""
+    import pyarrow.compute as pc
+
+    for field, times in zip(batch.schema, batch.columns, strict=True):
+        if not pa.types.is_timestamp(field.type) or field.type.tz is None:
+            continue
+        second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[field.type.unit]
+        earliest = pc.min(times).value
+        if earliest is None or earliest >= _WHOLE_MINUTES_FROM * second:
+            continue
+        off = pc.subtract(pc.local_timestamp(times).cast(pa.int64()), times.cast(pa.int64()))
+        minutes = pc.multiply(pc.divide(off, 60 * second), 60 * second)
+        if pc.any(pc.not_equal(minutes, off)).as_py():
+            raise InvalidArgumentError(
+                f"column {field.name!r} ({type_name(field.type)}) has times when clocks in its zone were off from UTC by "
+                "seconds, for which CSV has no form; use to_parquet, or write a query that casts the column to UTC"
+            )
 
 
 def write_ipc(target: str, overwrite: bool, schema: pa.Schema, batches: Batches, compression: str | None) -> int:

@@ -206,3 +206,15 @@ def test_a_failing_stream_raises_and_stores_nothing(database: drillcore.Database
     with pytest.raises((drillcore.Error, RuntimeError), match="the source broke"):
         table.append(pa.RecordBatchReader.from_batches(pa.schema({"id": pa.int64()}), broken()))
     assert len(table) == 0
+
+
+def test_times_beyond_the_years_of_python_are_shown_as_numbers() -> None:
+    t = drillcore.open(":memory:").create_table("t", {"id": "int64", "at": "timestamp[us]", "day": "date32"}, key="id")
+    at = pa.array([2**63 - 1], pa.int64()).view(pa.timestamp("us"))
+    day = pa.array([2**31 - 1], pa.int32()).view(pa.date32())
+    t.append(pa.table({"id": [1], "at": at, "day": day}))
+    for shown in (repr(t.scan()), t.scan()._repr_html_()):
+        assert "9223372036854775807" in shown
+    with pytest.raises(drillcore.OutOfRangeError, match="years of Python's datetime.*get_many"):
+        t.get(1)
+    assert t.get_many([1]).arrow()["at"].cast(pa.int64()).to_pylist() == [2**63 - 1]
