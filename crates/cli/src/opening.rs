@@ -17,12 +17,17 @@ pub fn open(database: &Path, interrupt: &Interrupt) -> Result<Database, Fault> {
 
 /// The database as of now, beside whoever writes.
 pub fn open_to_read(database: &Path, interrupt: &Interrupt) -> Result<Database, Fault> {
+    Ok(reader(database, interrupt)?)
+}
+
+/// [`open_to_read`] with the engine's error.
+pub fn reader(database: &Path, interrupt: &Interrupt) -> drillcore::Result<Database> {
     let options = ReadOptions {
         cache_bytes: CACHE_BYTES,
         interrupt: interrupt.clone(),
         ..ReadOptions::default()
     };
-    Ok(Database::open_read_only(database, options)?)
+    Database::open_read_only(database, options)
 }
 
 /// All tables as of now, or as of a named snapshot.

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use drillcore::Interrupt;
+use drillcore::{ErrorKind, Interrupt};
 use indicatif::ProgressBar;
 
 use crate::fault::{Fault, NO};
-use crate::opening::{open, open_to_read};
+use crate::opening::{open, open_to_read, reader};
 use crate::output::print_line;
 use crate::progress;
 
@@ -14,14 +14,21 @@ pub fn stats(database: &Path, interrupt: &Interrupt) -> Result<(), Fault> {
     print_line(&open_to_read(database, interrupt)?.stats()?.to_json())
 }
 
-/// Checks every segment; `NO` if one is damaged.
+/// Checks the log, as opening does, and every segment; `NO` if something is damaged.
 pub fn verify(database: &Path, interrupt: &Interrupt) -> Result<u8, Fault> {
-    let db = open_to_read(database, interrupt)?;
+    let db = match reader(database, interrupt) {
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            print_line(&format!("damaged: {error}"))?;
+            return Ok(NO);
+        }
+        opened => opened?,
+    };
     let bar = ProgressBar::new(0);
     bar.set_style(progress::style("{wide_bar} {percent} % of {total_bytes}, {eta} left"));
     let report = progress::shown(&bar, |progress| db.verify_with(progress))?;
     let (segments, rows, bytes) = (report.segments, report.rows, report.bytes);
-    print_line(&format!("{segments} segments, {rows} rows, {bytes} bytes"))?;
+    let of_log = db.stats()?.wal_bytes;
+    print_line(&format!("{segments} segments, {rows} rows, {bytes} bytes; {of_log} bytes of log"))?;
     for fault in &report.faults {
         print_line(&format!("damaged: {fault}"))?;
     }

@@ -632,6 +632,24 @@ fn verify_finds_damage_beside_a_writer_and_says_where() {
 }
 
 #[test]
+fn verify_finds_damage_of_the_log() {
+    let folder = with_table();
+    let healthy = prints(folder.path(), &["verify", "db"]);
+    assert!(healthy.starts_with("0 segments, 0 rows, 0 bytes; "), "{healthy}");
+    let names = std::fs::read_dir(folder.path().join("db")).unwrap();
+    let mut paths = names.map(|entry| entry.unwrap().path());
+    let log = paths.find(|path| path.to_string_lossy().contains("wal-")).unwrap();
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    let output = drillcore(folder.path(), &["verify", "db"]);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.starts_with("damaged: "), "{printed}");
+    assert_eq!(drillcore(folder.path(), &["count", "db", "t"]).status.code(), Some(3));
+}
+
+#[test]
 fn what_is_no_database_is_told_apart() {
     let folder = with_table();
     std::fs::create_dir(folder.path().join("photos")).unwrap();
