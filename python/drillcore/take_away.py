@@ -118,8 +118,8 @@ def _check_offsets(batch: pa.RecordBatch) -> None:
         minutes = pc.multiply(pc.divide(off, 60 * second), 60 * second)
         if pc.any(pc.not_equal(minutes, off)).as_py():
             raise InvalidArgumentError(
-                f"column {field.name!r} ({type_name(field.type)}) has times when clocks in its zone were off from UTC by "
-                "seconds, for which CSV has no form; use to_parquet, or write a query that casts the column to UTC"
+                f"column {field.name!r} ({type_name(field.type)}) has times when clocks in its zone were off from UTC "
+                "by seconds, for which CSV has no form; use to_parquet, or write a query that casts the column to UTC"
             )
 
 

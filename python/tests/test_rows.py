@@ -215,6 +215,6 @@ def test_times_beyond_the_years_of_python_are_shown_as_numbers() -> None:
     t.append(pa.table({"id": [1], "at": at, "day": day}))
     for shown in (repr(t.scan()), t.scan()._repr_html_()):
         assert "9223372036854775807" in shown
-    with pytest.raises(drillcore.OutOfRangeError, match="years of Python's datetime.*get_many"):
+    with pytest.raises(drillcore.OutOfRangeError, match=r"years of Python's datetime.*get_many"):
         t.get(1)
     assert t.get_many([1]).arrow()["at"].cast(pa.int64()).to_pylist() == [2**63 - 1]

@@ -67,14 +67,15 @@ fn or(one: Truth, other: Truth) -> Truth {
 
 impl Test {
     fn of(&self, value: Value, other: Value) -> Truth {
-        let is_in = self.items.iter().fold(Some(false), |is_in, item| {
+        let mut is_in = Some(false);
+        for item in self.items {
             let item = match item {
                 Number(number) => Some(*number),
                 Null => None,
                 Other => other,
             };
-            or(is_in, equal(value, item))
-        });
+            is_in = or(is_in, equal(value, item));
+        }
         if self.negated { not(is_in) } else { is_in }
     }
 
