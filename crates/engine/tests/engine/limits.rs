@@ -212,7 +212,9 @@ fn the_batches_of_one_commit_share_its_limit() {
 fn batches_of_long_rows_are_closed_early() {
     const LEN: usize = 200_000;
     let folder = tempfile::tempdir().unwrap();
-    let db = Database::open(folder.path(), Options::default()).unwrap();
+    // So that a flush writes one segment.
+    let options = Options { maintenance_threads: 1, ..Options::default() };
+    let db = Database::open(folder.path(), options).unwrap();
     let table = db.create_table("t", TableSpec { set: None, ..spec(Merge::Append) }).unwrap();
     for first in [0, 1] {
         let ids = (0..200).map(|i| i * 2 + first);

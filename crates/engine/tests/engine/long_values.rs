@@ -201,7 +201,13 @@ fn a_key_that_is_too_long_is_refused_whatever_keys_mean() {
 #[test]
 fn values_of_the_greatest_length_are_written_read_and_merged() {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { memory_bytes: 512 << 20, cache_bytes: 1 << 20, ..Default::default() };
+    // Segments are short enough to be merged though their keys do not overlap.
+    let options = Options {
+        memory_bytes: 512 << 20,
+        cache_bytes: 1 << 20,
+        segment_bytes: 2 << 30,
+        ..Default::default()
+    };
     let db = Database::open(folder.path(), options).unwrap();
     let table = db.create_table("t", spec(Merge::Append)).unwrap();
     for id in 0..3 {
