@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3_arrow::PyArray;
 use pyo3_arrow::input::AnyRecordBatch;
 
-use crate::sound::{check_array, check_batch};
+use crate::sound::{check_array, check_batch, sound_rows};
 use crate::{error, signals};
 
 /// A batch or a stream of batches, by the Arrow interfaces of Python.
@@ -38,11 +38,26 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ArrowData {
 }
 
 impl ArrowData {
-    /// Reads it to its end as one batch, since an append is one commit. The caller's stream may be Python code: it takes the
-    /// interpreter for itself.
+    /// [`ArrowData::read_all`] without the rows whose texts are not UTF-8, which come with what is wrong with them.
+    pub fn read_sound(self, py: Python<'_>) -> PyResult<(RecordBatch, Vec<(u64, String)>)> {
+        let batch = self.read(py)?;
+        let sound = signals::run(py, || Ok(sound_rows(batch)))?;
+        sound.map_err(|why| error::invalid(py, &why))
+    }
+
+    /// Reads it to its end as one batch, since an append is one commit.
     pub fn read_all(self, py: Python<'_>) -> PyResult<RecordBatch> {
+        let batch = self.read(py)?;
+        let checked = signals::run(py, || Ok(check_batch(&batch)))?;
+        checked.map_err(|why| error::invalid(py, &why))?;
+        Ok(batch)
+    }
+
+    /// Reads it to its end. The caller's stream may be Python code: it takes the
+    /// interpreter for itself.
+    fn read(self, py: Python<'_>) -> PyResult<RecordBatch> {
         let reader = match self.0 {
-            AnyRecordBatch::RecordBatch(batch) => return sound(py, batch.into_inner()),
+            AnyRecordBatch::RecordBatch(batch) => return Ok(batch.into_inner()),
             AnyRecordBatch::Stream(stream) => stream.into_reader()?,
         };
         let whole = signals::call(py, |interrupt| {
@@ -60,14 +75,8 @@ impl ArrowData {
                 Err(batches) => concat_batches(&schema, &batches),
             })
         })?;
-        sound(py, whole.map_err(|error| error::from_arrow(py, error))?)
+        whole.map_err(|error| error::from_arrow(py, error))
     }
-}
-
-fn sound(py: Python<'_>, batch: RecordBatch) -> PyResult<RecordBatch> {
-    let checked = signals::run(py, || Ok(check_batch(&batch)))?;
-    checked.map_err(|why| error::invalid(py, &why))?;
-    Ok(batch)
 }
 
 impl<'a, 'py> FromPyObject<'a, 'py> for ArrowArray {

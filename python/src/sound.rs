@@ -2,14 +2,17 @@
 //! among its values, that decimals have the digits of their type. Libraries hand on what they read from a file without a look,
 //! and whatever is stored must be readable again.
 
+use std::collections::BTreeMap;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, GenericStringType};
 use arrow_array::{
-    Array, ArrayRef, BinaryViewArray, GenericByteArray, GenericListArray, OffsetSizeTrait,
-    RecordBatch, StringViewArray,
+    Array, ArrayRef, BinaryViewArray, BooleanArray, GenericByteArray, GenericListArray,
+    OffsetSizeTrait, RecordBatch, StringViewArray,
 };
 use arrow_data::validate_binary_view;
 use arrow_schema::DataType;
+use arrow_select::filter::filter_record_batch;
 
 /// What is wrong with a value, and in which row, where that is known.
 struct Unsound {
@@ -27,6 +30,33 @@ pub fn check_batch(batch: &RecordBatch) -> Result<(), String> {
         check(column).map_err(|unsound| format!("column {:?}{unsound}", field.name()))?;
     }
     Ok(())
+}
+
+/// The rows whose texts are UTF-8, and the others with what is wrong with them.
+///
+/// # Errors
+/// Those of [`check_batch`] of what is wrong with more than some rows.
+pub fn sound_rows(batch: RecordBatch) -> Result<(RecordBatch, Vec<(u64, String)>), String> {
+    let Err(why) = check_batch(&batch) else { return Ok((batch, Vec::new())) };
+    let mut unsound: BTreeMap<u64, String> = BTreeMap::new();
+    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        let Err(first) = check(column) else { continue };
+        let Some(mut row) = first.row else { return Err(why) };
+        let mut why = first.why;
+        loop {
+            unsound
+                .entry(row as u64)
+                .or_insert_with(|| format!("column {:?}: {why}", field.name()));
+            match check(&column.slice(row + 1, column.len() - row - 1)) {
+                Ok(()) => break,
+                Err(next) => (row, why) = (row + 1 + next.row.ok_or(&why)?, next.why),
+            }
+        }
+    }
+    let is_sound: BooleanArray =
+        (0..batch.num_rows() as u64).map(|row| Some(!unsound.contains_key(&row))).collect();
+    let sound = filter_record_batch(&batch, &is_sound).map_err(|error| error.to_string())?;
+    Ok((sound, unsound.into_iter().collect()))
 }
 
 /// [`check_batch`] of one array.

@@ -280,8 +280,13 @@ impl Table {
         fill_nulls: bool,
     ) -> PyResult<AppendTuple> {
         self.writer(py, "append")?;
-        let batch = data.read_all(py)?;
-        self.append_batch(py, &batch, skip, fill_nulls)
+        if !skip {
+            let batch = data.read_all(py)?;
+            return self.append_batch(py, &batch, skip, fill_nulls);
+        }
+        let (batch, unsound) = data.read_sound(py)?;
+        let (rows, rejected, lsn) = self.append_batch(py, &batch, skip, fill_nulls)?;
+        Ok((rows, among_all(rejected, unsound), lsn))
     }
 
     /// Appends a list of one dict of plain values; returns nothing, and does nothing, for other data.
@@ -555,6 +560,24 @@ impl TableSnapshot {
 pub fn append_tuple(result: AppendResult) -> AppendTuple {
     let rejected = result.rejected.into_iter().map(|one| (one.row, one.reason));
     (result.rows, rejected.collect(), result.lsn.into())
+}
+
+/// Rows that were refused once others had been left out, and these, by their places among all.
+fn among_all(rejected: Vec<(u64, String)>, left_out: Vec<(u64, String)>) -> Vec<(u64, String)> {
+    let mut before = left_out.iter().map(|(row, _)| *row).peekable();
+    let mut skipped = 0;
+    let rejected: Vec<(u64, String)> = rejected
+        .into_iter()
+        .map(|(row, reason)| {
+            while before.next_if(|left_out| *left_out <= row + skipped).is_some() {
+                skipped += 1;
+            }
+            (row + skipped, reason)
+        })
+        .collect();
+    let mut all: Vec<(u64, String)> = rejected.into_iter().chain(left_out).collect();
+    all.sort_by_key(|(row, _)| *row);
+    all
 }
 
 fn key_names(schema: &TableSchema) -> Vec<String> {

@@ -77,3 +77,22 @@ def test_decimals_have_no_more_digits_than_their_type() -> None:
     rows = pa.table({"id": [1], "price": pa.Array.from_buffers(pa.decimal128(10, 2), 1, [None, long])})
     with pytest.raises(drillcore.InvalidArgumentError, match="price"):
         t.append(rows)
+
+
+@pytest.mark.parametrize("verb", ["append", "load"])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_rows_whose_texts_are_no_texts_can_be_left_out(verb: str, kind: pa.DataType) -> None:
+    t = drillcore.open(":memory:").create_table("t", {"id": "int64", "name": "string", "n": "int8"}, key="id")
+    binary = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}[kind]
+    names = pa.array([b"\xff", b"a", None, b"\xfe", b"\xfd", b"b", b"c"], binary).view(kind)
+    # The last but one does not fit, either.
+    rows = pa.table({"id": range(7), "name": names, "n": [1, 1, 1, 1, 1000, 1000, 1]})
+    stored = getattr(t, verb)(rows, on_error="skip")
+    assert stored.rows == 3
+    assert [(one.row, "UTF-8" in one.reason) for one in stored.rejected] == [
+        (0, True),
+        (3, True),
+        (4, True),
+        (5, False),
+    ]
+    assert t.scan().arrow()["name"].to_pylist() == ["a", None, "c"]
