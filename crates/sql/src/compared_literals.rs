@@ -11,13 +11,16 @@
 //!
 //! Of `timestamp '...'` with an offset it keeps the digits in UTC, and reads these as a clock's in the zone of the column. Here the
 //! text is read as what it says.
+//!
+//! Beside a duration, an interval of days and less is one. DataFusion makes an interval of the duration, of nanoseconds only, and
+//! takes any of them for shorter than a day.
 
 use arrow_schema::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
@@ -29,6 +32,7 @@ use crate::plan_schema::schema_of_expressions;
 
 /// Digits of a decimal of 128 bits.
 const DIGITS_MAX: usize = 38;
+const NANOSECONDS_OF_DAY: i64 = 86_400_000_000_000;
 
 /// Applies [`with_literals_as_compared`] to whole plans; to be run before types are brought together.
 #[derive(Debug)]
@@ -75,11 +79,6 @@ fn spelled(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let [left, right] = [&mut of_left, &mut of_right].map(|one| Box::new(one.remove(0)));
             Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }) => {
-            let in_one_zone = in_zone_of(&left, &right, schema);
-            let right = in_one_zone.map_or(right, Box::new);
-            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }))
-        }
         Expr::InList(InList { expr, list, negated }) => {
             let list = beside(list, &expr)?;
             Transformed::yes(Expr::InList(InList { expr, list, negated }))
@@ -98,19 +97,6 @@ fn spelled(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// The second of two moments in the zone of the first, if that is another: how far they are apart is the same.
-fn in_zone_of(first: &Expr, second: &Expr, schema: &DFSchema) -> Option<Expr> {
-    match (first.get_type(schema).ok()?, second.get_type(schema).ok()?) {
-        (DataType::Timestamp(_, Some(zone)), DataType::Timestamp(unit, Some(other)))
-            if zone != other =>
-        {
-            let moment = DataType::Timestamp(unit, Some(zone));
-            Some(Expr::Cast(Cast::new(Box::new(second.clone()), moment)))
-        }
-        _ => None,
-    }
-}
-
 /// A comparison with a time that is finer than the other side, as one with a coarser time.
 fn beside_coarser(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let of_left = left.get_type(schema).ok()?;
@@ -126,6 +112,7 @@ fn as_compared(operands: Vec<Expr>, other: &DataType, schema: &DFSchema) -> Resu
     };
     Ok(match other {
         DataType::Decimal128(..) | DataType::Decimal256(..) => each(&as_decimal),
+        DataType::Duration(_) => each(&|operand| as_duration(operand, other)),
         DataType::Timestamp(TimeUnit::Nanosecond, None) => operands,
         DataType::Timestamp(unit, zone) => {
             operands.iter().try_for_each(|operand| check_digits(operand, unit))?;
@@ -166,6 +153,25 @@ fn as_decimal(expr: &Expr) -> Option<Expr> {
     let number = digits.parse::<i128>().ok()?;
     let decimal = ScalarValue::Decimal128(Some(number), precision as u8, fraction.len() as i8);
     Some(Expr::Literal(decimal, metadata.clone()))
+}
+
+/// A literal interval without months as a duration. As an interval, a duration would be nanoseconds only, which come last where
+/// intervals are compared.
+fn as_duration(expr: &Expr, compared: &DataType) -> Option<Expr> {
+    let Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), metadata) = expr else {
+        return None;
+    };
+    if interval.months != 0 {
+        return None;
+    }
+    let nanoseconds = i64::from(interval.days)
+        .checked_mul(NANOSECONDS_OF_DAY)?
+        .checked_add(interval.nanoseconds)?;
+    let duration = ScalarValue::DurationNanosecond(Some(nanoseconds));
+    let in_unit = duration.cast_to(compared).ok()?;
+    // What is finer than the unit stays as it is.
+    let is_exact = in_unit.cast_to(&duration.data_type()).ok()? == duration;
+    is_exact.then(|| Expr::Literal(in_unit, metadata.clone()))
 }
 
 /// Whether a time, given as text, can be read in the unit of a timestamp and not in nanoseconds.
@@ -212,6 +218,12 @@ fn time_text(expr: &Expr) -> Option<(&str, bool)> {
             if *field.data_type() == DataType::Timestamp(TimeUnit::Nanosecond, None) =>
         {
             time_text(expr).map(|(text, _)| (text, true))
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "to_timestamp" => {
+            match args.as_slice() {
+                [Expr::Literal(ScalarValue::Utf8(Some(text)), _)] => Some((text, true)),
+                _ => None,
+            }
         }
         _ => None,
     }

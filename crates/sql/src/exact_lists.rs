@@ -13,9 +13,11 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{conjunction, disjunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, binary_expr, lit};
 use datafusion::optimizer::AnalyzerRule;
+
+/// Parts of a value that is looked for in a list and may be repeated.
+const PARTS_MAX: usize = 16;
 
 /// The rule, for whole plans; to be run once types have been brought together.
 #[derive(Debug)]
@@ -84,28 +86,65 @@ fn exact(expr: Expr) -> Result<Transformed<Expr>> {
 }
 
 /// A list with nothing but literals in it, none of them null, and tests for whatever else it has.
+#[allow(clippy::mutable_key_type, reason = "expressions have nothing in them that changes")]
 fn split(InList { expr, list, negated }: InList) -> Transformed<Expr> {
     if list.iter().all(is_plain) {
         return Transformed::no(Expr::InList(InList { expr, list, negated }));
     }
-    let (mut plain, mut tests) = (Vec::new(), Vec::new());
+    // A test repeats the value: lists within values would grow with each.
+    let may_repeat = is_short(&expr);
+    let (mut plain, mut others, mut has_null) = (Vec::new(), Vec::new(), false);
+    let mut seen: HashSet<Expr> = HashSet::new();
     for item in list {
         match item {
-            Expr::Literal(value, _) if value.is_null() => tests.push(unknown()),
-            item if is_plain(&item) || is_constant(&item) => plain.push(item),
-            item if negated => tests.push(expr.as_ref().clone().not_eq(item)),
-            item => tests.push(expr.as_ref().clone().eq(item)),
+            Expr::Literal(value, _) if value.is_null() => has_null = true,
+            item if is_plain(&item) || is_constant(&item) || !may_repeat => plain.push(item),
+            item if seen.insert(item.clone()) => others.push(item),
+            _again => {}
         }
     }
-    // Of a constant that is computed first it is not known yet whether it is null.
-    if !plain.iter().all(is_plain) && tests.is_empty() {
+    let test = |item| match negated {
+        true => expr.as_ref().clone().not_eq(item),
+        false => expr.as_ref().clone().eq(item),
+    };
+    let mut tests: Vec<Expr> = others.into_iter().map(test).collect();
+    if has_null {
+        tests.push(unknown());
+    }
+    if tests.is_empty() {
         return Transformed::no(Expr::InList(InList { expr, list: plain, negated }));
     }
     if !plain.is_empty() {
         tests.insert(0, Expr::InList(InList { expr, list: plain, negated }));
     }
-    let all = if negated { conjunction(tests) } else { disjunction(tests) };
-    Transformed::yes(all.unwrap_or_else(|| lit(negated)))
+    Transformed::yes(balanced(tests, if negated { Operator::And } else { Operator::Or }))
+}
+
+/// Tests joined as a tree that is as low as it can be: what works through it goes down once per level.
+fn balanced(mut tests: Vec<Expr>, op: Operator) -> Expr {
+    while tests.len() > 1 {
+        let mut rest = tests.into_iter();
+        let mut joined = Vec::with_capacity(rest.len().div_ceil(2));
+        while let Some(left) = rest.next() {
+            joined.push(match rest.next() {
+                Some(right) => binary_expr(left, op, right),
+                None => left,
+            });
+        }
+        tests = joined;
+    }
+    tests.pop().expect("there is a test")
+}
+
+/// Whether a value has few parts.
+fn is_short(value: &Expr) -> bool {
+    let mut parts = 0;
+    let counted = value.apply(|_| {
+        parts += 1;
+        let goes_on = parts <= PARTS_MAX;
+        Ok(if goes_on { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    counted.is_ok() && parts <= PARTS_MAX
 }
 
 fn is_plain(item: &Expr) -> bool {

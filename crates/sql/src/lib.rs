@@ -29,6 +29,7 @@ mod compared_literals;
 mod compared_decimals;
 mod computed_lists;
 mod exact_lists;
+mod moments;
 mod predicate;
 mod aggregates;
 mod subqueries;

@@ -4,10 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 
 use crate::bounded_functions::bounded;
 use crate::checked_arithmetic::CheckedConstants;
+use crate::moments::{MomentsApart, with_moment};
 
 /// What queries call the database and its tables' home.
 pub const CATALOG: &str = "drillcore";
@@ -28,8 +30,11 @@ pub fn builder(threads: usize, result_bytes: u64) -> SessionStateBuilder {
     let mut builder =
         SessionStateBuilder::new().with_config(config(threads)).with_default_features();
     let functions = builder.scalar_functions().get_or_insert_default();
-    *functions = functions.drain(..).map(|function| bounded(function, result_bytes)).collect();
-    builder.expr_planners().get_or_insert_default().push(Arc::new(CheckedConstants));
+    let ours = |function| bounded(with_moment(function), result_bytes);
+    *functions = functions.drain(..).map(ours).collect();
+    let planners = builder.expr_planners().get_or_insert_default();
+    // Each hands on what it does not plan to the one before it in the list.
+    planners.extend([Arc::new(MomentsApart) as Arc<dyn ExprPlanner>, Arc::new(CheckedConstants)]);
     builder
 }
 
@@ -52,9 +57,6 @@ fn config(threads: usize) -> SessionConfig {
     options.sql_parser.enable_ident_normalization = false;
     // Strings stay of the type that tables have.
     options.sql_parser.map_string_types_to_utf8view = false;
-    // What `now()` gives is a moment. Without a zone its digits, which are those of UTC, were read as a clock's in the zone of the
-    // column that it is compared with.
-    options.execution.time_zone = Some("+00:00".into());
     config
 }
 

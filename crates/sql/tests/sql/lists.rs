@@ -162,3 +162,23 @@ fn two_lists_on_one_value_are_true_false_or_unknown_as_each_by_itself() {
         }
     }
 }
+
+/// A list of items that have to be tested one by one is a tree of tests, which must not be as high as it is long, and lists
+/// within lists must not grow with each.
+#[test]
+fn long_lists_and_lists_within_lists_are_planned() {
+    let k: Vec<i64> = (0..20).collect();
+    let (k, i) = (Arc::new(Int64Array::from(k.clone())), Arc::new(Int64Array::from(k)));
+    let db = Database::in_memory(Options::default()).unwrap();
+    add_table(&db, "t", &rows_of([("k", k, false), ("i", i, true)]));
+    let count = |condition: &str| {
+        let query = format!("select sum(case when {condition} then 1 else 0 end) from t");
+        numbers(&run(&db, &query))[0]
+    };
+    assert_eq!(count(&format!("i in ({}null)", "k, ".repeat(30_000))), 20);
+    assert_eq!(count(&format!("i not in (5{})", ", null".repeat(30_000))), 0);
+    let many: Vec<String> = (0..500).map(|n| format!("k + {n}")).collect();
+    assert_eq!(count(&format!("i in ({})", many.join(", "))), 20);
+    let nested = (0..40).fold("(k = 1)".to_string(), |of, _| format!("({of} in (k = 1, i = 2))"));
+    assert!(count(&nested) > 0);
+}

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use datafusion::arrow::compute::cast;
 use drillcore::arrow_array::*;
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sql::predicate;
 
@@ -25,6 +27,7 @@ fn hours_around(moment: i64) -> (Database, Table) {
         ("new_york", in_zone(Some("America/New_York")), false),
         ("utc", in_zone(Some("UTC")), false),
         ("clock", in_zone(None), false),
+        ("text", cast(&in_zone(None), &DataType::Utf8).unwrap(), false),
     ]);
     let table = add_table(&db, "t", &rows);
     (db, table)
@@ -79,4 +82,25 @@ fn now_is_a_moment() {
         }
     }
     check(&db, &table, "new_york - utc = interval '0 hours'", 48);
+    for difference in ["now() - new_york", "new_york - now()", "utc - new_york"] {
+        let rows = run(&db, &format!("select {difference} as apart from t"));
+        assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 48, "{difference}");
+    }
+    // A clock's readings stay what they are.
+    check(&db, &table, "to_timestamp(text) = clock", 48);
+    check(&db, &table, "to_timestamp(text) > now()", 24);
+    assert_eq!(run(&db, "select to_timestamp(text) from t")[0].num_columns(), 1);
+}
+
+#[test]
+fn what_is_apart_by_days_is_longer_than_hours() {
+    let (db, table) = hours_around(NEW_YEAR);
+    for (interval, later) in [("1 day", 0), ("12 hours", 11), ("0 days", 23), ("-1 days", 47)] {
+        let condition = format!("clock - timestamp '2020-01-01' > interval '{interval}'");
+        check(&db, &table, &condition, later);
+    }
+    for column in ["new_york", "utc", "clock"] {
+        check(&db, &table, &format!("now() - {column} > interval '300 days'"), 48);
+        check(&db, &table, &format!("{column} - now() < interval '1 day'"), 48);
+    }
 }
