@@ -78,6 +78,21 @@ fn check(array: &ArrayRef) -> Result<(), Unsound> {
         DataType::Utf8 => check_texts::<i32>(array.as_string()),
         DataType::LargeUtf8 => check_texts::<i64>(array.as_string()),
         DataType::Utf8View => check_views(array.as_string_view()),
+        DataType::Binary => places::<i32>(
+            array.as_binary::<i32>().value_offsets(),
+            array.as_binary::<i32>().value_data(),
+        )
+        .map(drop),
+        DataType::LargeBinary => places::<i64>(
+            array.as_binary::<i64>().value_offsets(),
+            array.as_binary::<i64>().value_data(),
+        )
+        .map(drop),
+        DataType::BinaryView => {
+            let views = array.as_binary_view();
+            validate_binary_view(views.views(), views.data_buffers())
+                .map_err(|error| Unsound { row: None, why: error.to_string() })
+        }
         DataType::Dictionary(_, _) => check_dictionary(array),
         DataType::Decimal128(precision, _) => {
             let decimals = array.as_primitive::<Decimal128Type>();
@@ -100,16 +115,21 @@ fn check(array: &ArrayRef) -> Result<(), Unsound> {
     }
 }
 
+/// What values with these ends have of a buffer.
+fn places<'b, O: OffsetSizeTrait>(ends: &[O], bytes: &'b [u8]) -> Result<&'b [u8], Unsound> {
+    let is_sound = ends.is_sorted() && ends[0] >= O::default();
+    let of_all = ends[0].as_usize()..ends[ends.len() - 1].as_usize();
+    bytes
+        .get(of_all)
+        .filter(|_| is_sound)
+        .ok_or_else(|| Unsound { row: None, why: "its values lie outside of their buffer".into() })
+}
+
 fn check_texts<O: OffsetSizeTrait>(
     texts: &GenericByteArray<GenericStringType<O>>,
 ) -> Result<(), Unsound> {
-    let ends = texts.value_offsets();
-    let (first, last) = (ends[0].as_usize(), ends[texts.len()].as_usize());
-    let bytes = texts.value_data();
-    if last > bytes.len() || !ends.is_sorted() {
-        return Err(Unsound { row: None, why: "its texts lie outside of their buffer".into() });
-    }
-    if bytes[first..last].is_ascii() {
+    let (ends, bytes) = (texts.value_offsets(), texts.value_data());
+    if places(ends, bytes)?.is_ascii() {
         return Ok(());
     }
     let text = |row: usize| &bytes[ends[row].as_usize()..ends[row + 1].as_usize()];
@@ -153,7 +173,7 @@ fn check_dictionary(array: &ArrayRef) -> Result<(), Unsound> {
 fn check_lists<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> Result<(), Unsound> {
     let ends = lists.value_offsets();
     let (first, last) = (ends[0].as_usize(), ends[lists.len()].as_usize());
-    if last > lists.values().len() || !ends.is_sorted() {
+    if last > lists.values().len() || !ends.is_sorted() || ends[0] < O::default() {
         return Err(Unsound { row: None, why: "its lists lie outside of their items".into() });
     }
     check_items(&lists.values().slice(first, last - first))

@@ -96,3 +96,15 @@ def test_rows_whose_texts_are_no_texts_can_be_left_out(verb: str, kind: pa.DataT
         (5, False),
     ]
     assert t.scan().arrow()["name"].to_pylist() == ["a", None, "c"]
+
+
+@pytest.mark.parametrize("ends", [[0, 5, 3], [0, 2_000_000_000, 3]])
+@pytest.mark.parametrize("kind", [pa.binary(), pa.string(), pa.large_binary(), pa.large_string()])
+def test_values_outside_of_their_buffer_are_refused(kind: pa.DataType, ends: list[int]) -> None:
+    t = drillcore.open(":memory:").create_table("t", {"id": "int64", "photo": "binary"}, key="id")
+    wide = kind in (pa.large_binary(), pa.large_string())
+    ends_of = pa.array(ends, pa.int64() if wide else pa.int32()).buffers()[1]
+    values = pa.Array.from_buffers(kind, 2, [None, ends_of, pa.py_buffer(b"abcde")])
+    with pytest.raises(drillcore.InvalidArgumentError, match="photo"):
+        t.append(pa.table({"id": [1, 2], "photo": values}))
+    assert t.count() == 0
