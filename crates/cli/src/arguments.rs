@@ -355,7 +355,7 @@ pub struct Ingest {
     /// or binary. JSONL has one object per line, with binary in hex; field b of an object in column a is column a.b, an array
     /// of strings is a list, any other array is text as JSON, and so is each array or object of a column that has such an
     /// array or stores strings; 32 levels at most. The column types of a new table are guessed from
-    /// the first 10,000 rows, except for those given by --type; a column without values there is a string. Times with an
+    /// the first 10,000 rows, or 4 MiB if that is less, except for those given by --type; a column without values there is a string. Times with an
     /// offset, such as "2013-07-04T09:00:00Z", need a column with a time zone; a new one is in UTC. Times without an
     /// offset fit any time column; in one with a time zone they are local times there. A text record may have up to
     /// 32 MiB.
