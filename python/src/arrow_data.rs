@@ -1,6 +1,7 @@
 //! Arrow data that a caller gives, checked.
 
 use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::ArrowError;
 use arrow_select::concat::concat_batches;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -40,24 +41,39 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ArrowData {
 impl ArrowData {
     /// [`ArrowData::read_all`] without the rows whose texts are not UTF-8, which come with what is wrong with them.
     pub fn read_sound(self, py: Python<'_>) -> PyResult<(RecordBatch, Vec<(u64, String)>)> {
-        let batch = self.read(py)?;
-        let sound = signals::run(py, || Ok(sound_rows(batch)))?;
-        sound.map_err(|why| error::invalid(py, &why))
+        let (mut first, mut unsound) = (0, Vec::new());
+        let sound = self.read(py, |batch| {
+            let rows = batch.num_rows() as u64;
+            let (sound, others) = sound_rows(batch)?;
+            unsound.extend(others.into_iter().map(|(row, why)| (first + row, why)));
+            first += rows;
+            Ok(sound)
+        })?;
+        Ok((sound, unsound))
     }
 
     /// Reads it to its end as one batch, since an append is one commit.
     pub fn read_all(self, py: Python<'_>) -> PyResult<RecordBatch> {
-        let batch = self.read(py)?;
-        let checked = signals::run(py, || Ok(check_batch(&batch)))?;
-        checked.map_err(|why| error::invalid(py, &why))?;
-        Ok(batch)
+        let mut first = 0;
+        self.read(py, |batch| {
+            check_batch(&batch, first)?;
+            first += batch.num_rows();
+            Ok(batch)
+        })
     }
 
-    /// Reads it to its end. The caller's stream may be Python code: it takes the
-    /// interpreter for itself.
-    fn read(self, py: Python<'_>) -> PyResult<RecordBatch> {
+    /// Reads it to its end. Each batch is checked before it is put together with others. The caller's stream may be Python code:
+    /// it takes the interpreter for itself.
+    fn read(
+        self,
+        py: Python<'_>,
+        mut checked: impl FnMut(RecordBatch) -> Result<RecordBatch, String> + Send,
+    ) -> PyResult<RecordBatch> {
         let reader = match self.0 {
-            AnyRecordBatch::RecordBatch(batch) => return Ok(batch.into_inner()),
+            AnyRecordBatch::RecordBatch(batch) => {
+                let checked = signals::run(py, || Ok(checked(batch.into_inner())))?;
+                return checked.map_err(|why| error::invalid(py, &why));
+            }
             AnyRecordBatch::Stream(stream) => stream.into_reader()?,
         };
         let whole = signals::call(py, |interrupt| {
@@ -65,18 +81,29 @@ impl ArrowData {
             let mut batches = Vec::new();
             for batch in reader {
                 interrupt.check()?;
-                match batch {
-                    Ok(batch) => batches.push(batch),
-                    Err(error) => return Ok(Err(error)),
+                match batch.map(&mut checked) {
+                    Ok(Ok(batch)) => batches.push(batch),
+                    Ok(Err(why)) => return Ok(Err(Refused::Unsound(why))),
+                    Err(error) => return Ok(Err(Refused::Unreadable(error))),
                 }
             }
-            Ok(match <[RecordBatch; 1]>::try_from(batches) {
+            let whole = match <[RecordBatch; 1]>::try_from(batches) {
                 Ok([only]) => Ok(only),
                 Err(batches) => concat_batches(&schema, &batches),
-            })
+            };
+            Ok(whole.map_err(Refused::Unreadable))
         })?;
-        whole.map_err(|error| error::from_arrow(py, error))
+        whole.map_err(|refused| match refused {
+            Refused::Unsound(why) => error::invalid(py, &why),
+            Refused::Unreadable(error) => error::from_arrow(py, error),
+        })
     }
+}
+
+/// Why a stream was not read to its end.
+enum Refused {
+    Unsound(String),
+    Unreadable(ArrowError),
 }
 
 impl<'a, 'py> FromPyObject<'a, 'py> for ArrowArray {

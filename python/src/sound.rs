@@ -20,14 +20,17 @@ struct Unsound {
     why: String,
 }
 
-/// Checks the values of a batch. O(bytes of its texts + rows of its texts, lists, dictionaries and decimals).
+/// Checks the values of a batch whose first row is called `first`. O(bytes of its texts + rows of its texts, lists, dictionaries and decimals).
 ///
 /// # Errors
 /// The column and the row that have an unsound value, and what to do.
-pub fn check_batch(batch: &RecordBatch) -> Result<(), String> {
+pub fn check_batch(batch: &RecordBatch, first: usize) -> Result<(), String> {
     let columns = batch.schema_ref().fields().iter().zip(batch.columns());
     for (field, column) in columns {
-        check(column).map_err(|unsound| format!("column {:?}{unsound}", field.name()))?;
+        check(column).map_err(|Unsound { row, why }| {
+            let unsound = Unsound { row: row.map(|row| first + row), why };
+            format!("column {:?}{unsound}", field.name())
+        })?;
     }
     Ok(())
 }
@@ -37,7 +40,7 @@ pub fn check_batch(batch: &RecordBatch) -> Result<(), String> {
 /// # Errors
 /// Those of [`check_batch`] of what is wrong with more than some rows.
 pub fn sound_rows(batch: RecordBatch) -> Result<(RecordBatch, Vec<(u64, String)>), String> {
-    let Err(why) = check_batch(&batch) else { return Ok((batch, Vec::new())) };
+    let Err(why) = check_batch(&batch, 0) else { return Ok((batch, Vec::new())) };
     let mut unsound: BTreeMap<u64, String> = BTreeMap::new();
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         let Err(first) = check(column) else { continue };

@@ -107,4 +107,17 @@ def test_values_outside_of_their_buffer_are_refused(kind: pa.DataType, ends: lis
     values = pa.Array.from_buffers(kind, 2, [None, ends_of, pa.py_buffer(b"abcde")])
     with pytest.raises(drillcore.InvalidArgumentError, match="photo"):
         t.append(pa.table({"id": [1, 2], "photo": values}))
+    # In a stream each batch is looked at before it is put together with others.
+    with pytest.raises(drillcore.InvalidArgumentError, match="photo"):
+        t.append(pa.table({"id": [1, 2, 3, 4], "photo": pa.chunked_array([values, values])}))
     assert t.count() == 0
+
+
+def test_rows_are_named_by_their_places_in_the_whole_stream() -> None:
+    t = drillcore.open(":memory:").create_table("t", {"id": "int64", "name": "string"}, key="id")
+    names = pa.chunked_array([pa.array(["a", "b"]), UNSOUND["text"], UNSOUND["text"]])
+    rows = pa.table({"id": range(6), "name": names})
+    with pytest.raises(drillcore.InvalidArgumentError, match='column "name", row 3: '):
+        t.append(rows)
+    assert [one.row for one in t.append(rows, on_error="skip").rejected] == [3, 5]
+    assert t.scan().arrow()["name"].to_pylist() == ["a", "b", "good", "good"]

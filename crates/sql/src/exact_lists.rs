@@ -2,7 +2,7 @@
 //!
 //! DataFusion 55.2 makes one list of two on the same value that `and` or `or` joins, and loses nulls: with one in the second list,
 //! `x in (1, 2) and x not in (3, null)` becomes `x in (1, 2)`, and `x not in (1) or x not in (2)` becomes true, also where `x`
-//! is null. It compares what is in the lists as text, too, so that a column in one list equals no other. So here
+//! is null. It takes items for equal only if they are written alike, so a column in one list equals nothing in the other. So here
 //! lists come to have literals only, none of them null, and are put together with their nulls before DataFusion sees them.
 
 use std::collections::HashSet;

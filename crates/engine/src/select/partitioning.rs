@@ -23,7 +23,7 @@ pub const PARTITION_ROWS: u64 = 32 << 10;
 pub const PARTITION_BYTES: u64 = 4 << 20;
 /// Keys looked at for each partition: it is off by an eighth of its rows or so, more where sets lie unevenly.
 const KEYS_PER_PARTITION: u64 = 8;
-/// The same for each that becomes a segment: what threads write takes long, and all wait for the last. It is off by a thirtieth.
+/// The same for each that becomes a segment: writing takes long, and all threads wait for the last.
 const KEYS_PER_SEGMENT: u64 = 128;
 /// The same for each split, which other processes read.
 const KEYS_PER_SPLIT: u64 = 16;

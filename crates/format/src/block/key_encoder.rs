@@ -17,7 +17,7 @@ use crate::cursor::{put_bytes, varint_len};
 use crate::key::{Keys, shared_len};
 use crate::packed::{packed_len, put_packed, width_of};
 
-/// Where keys are cut is chosen anew when so many more were taken in.
+/// After every eight keys, the encoder looks again for the best place to cut them.
 const CHOSEN_FOR: usize = 8;
 
 /// Takes in keys.
