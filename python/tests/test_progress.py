@@ -91,20 +91,29 @@ def test_a_function_hears_which_share_of_the_work_is_done(
     database: drillcore.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.0)
-    table = database.create_table("t", {"id": "int64", "s": "string"}, key="id", set="s", set_index=False)
-    for part in range(2):
-        table.append(pa.table({"id": range(part, 600_000, 2), "s": [f"s{i % 50}" for i in range(300_000)]}))
-        database.flush()
-    calls: dict[str, Callable[..., object]] = {
-        "index sets": partial(table.index_all_sets, wait=True),
-        "compact": database.compact,
-        "verify": database.verify,
-    }
-    for what, call in calls.items():
-        shares: list[float] = []
-        call(progress=shares.append)
-        assert shares == sorted(shares) and shares[-1] == 1.0, what
-        assert any(0 < share < 1 for share in shares), f"{what} was heard of on its way: {set(shares)}"
+    heard: set[str] = set()
+    # Where the processor is busy elsewhere, the thread that asks may come too late: then there is another turn.
+    for turn in range(10):
+        name = f"t{turn}"
+        table = database.create_table(name, {"id": "int64", "s": "string"}, key="id", set="s", set_index=False)
+        for part in range(2):
+            table.append(pa.table({"id": range(part, 600_000, 2), "s": [f"s{i % 50}" for i in range(300_000)]}))
+            database.flush()
+        calls: dict[str, Callable[..., object]] = {
+            "index sets": partial(table.index_all_sets, wait=True),
+            "compact": database.compact,
+            "verify": database.verify,
+        }
+        for what, call in calls.items():
+            shares: list[float] = []
+            call(progress=shares.append)
+            assert shares == sorted(shares) and shares[-1] == 1.0, what
+            if any(0 < share < 1 for share in shares):
+                heard.add(what)
+        if heard == set(calls):
+            return
+        database.drop_table(name)
+    raise AssertionError(f"only of {heard} was anything heard on its way")
 
 
 def test_what_a_function_of_the_share_raises_is_raised_once_the_work_is_done(database: drillcore.Database) -> None:
