@@ -21,12 +21,14 @@ pub struct SequentialReader {
     piece: Piece,
     projection: Projection,
     columns: Option<ColumnReader>,
+    /// Those that rows from blocks need, so that none is read for each chunk.
+    dictionaries: Option<Vec<Arc<StringArray>>>,
 }
 
 impl SequentialReader {
     /// Reads what `projection` says, with keys if it says so.
     pub fn of_rows(piece: Piece, projection: Projection) -> SequentialReader {
-        SequentialReader { piece, projection, columns: None }
+        SequentialReader { piece, projection, columns: None, dictionaries: None }
     }
 
     /// Reads what `projection` says for who needs of the key no more than some columns of the table: rows may have
@@ -45,7 +47,7 @@ impl SequentialReader {
             }
             _ => None,
         };
-        Ok(SequentialReader { piece, projection, columns: reader })
+        Ok(SequentialReader { piece, projection, columns: reader, dictionaries: None })
     }
 
     /// Whether there are columns to read.
@@ -114,7 +116,11 @@ impl SequentialReader {
     }
 
     /// The rows of a range, from blocks.
-    pub fn read_rows(&self, ordinals: Range<u64>) -> Result<Rows> {
+    pub fn read_rows(&mut self, ordinals: Range<u64>) -> Result<Rows> {
+        if let (None, Some(segment)) = (&self.dictionaries, self.piece.segment()) {
+            let held = segment.dictionaries(&self.projection)?.into_iter();
+            self.dictionaries = Some(held.map(|(_, entries)| entries).collect());
+        }
         self.piece.read(ordinals.start, ordinals.end, &self.projection)
     }
 }

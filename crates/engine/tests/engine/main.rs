@@ -21,6 +21,7 @@ mod named_snapshot;
 mod names;
 mod opening;
 mod overflow;
+mod page_cache;
 mod predicate;
 mod progress;
 mod pruning;

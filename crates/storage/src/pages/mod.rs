@@ -3,6 +3,8 @@
 pub mod io_counts;
 mod shared_loads;
 mod shares;
+mod closed_files;
 pub mod paged_file;
 pub(crate) mod page_writer;
 pub mod page_cache;
+pub(crate) mod held_dictionary;

@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::few::Few;
 use crate::files::directory::Directory;
 use crate::files::reads::ReadBytes;
+use crate::pages::closed_files::ClosedFiles;
 use crate::pages::io_counts::IoCounts;
 use crate::pages::paged_file::{PageRequest, PagedFile};
 use crate::pages::shared_loads::SharedLoads;
@@ -35,12 +36,16 @@ const ENTRY_OVERHEAD_BYTES: u64 = 96;
 /// nevertheless.
 const ENTRIES_FORESEEN_MAX: u64 = 1 << 20;
 /// The cache is cut into shards of at least this size, which have a lock each, so that readers seldom meet at one: not even
-/// where the system takes the processor from one who holds it ...
-const SHARD_BYTES_MIN: u64 = 1 << 20;
+/// where the system takes the processor from one who holds it. A shard keeps no page that is longer than it, so those for what
+/// describes rows, where dictionaries are, are larger ...
+const BLOCK_SHARD_BYTES_MIN: u64 = 1 << 20;
+const INDEX_SHARD_BYTES_MIN: u64 = 8 << 20;
 /// ... but into no more of them.
 const SHARDS_MAX: u64 = 256;
 /// A pass leaves this part of the room for blocks free: the cache is cut into shards, of which some are full sooner.
 const ROOM_LEFT_SHARE: u64 = 8;
+/// Pages of more closed files are dropped even where there is room.
+const CLOSED_FILES_MAX: usize = 1024;
 /// Every eighth call that reads balances the shares.
 const BALANCED_EVERY: u64 = 8;
 
@@ -55,6 +60,7 @@ pub struct PageCache {
     shares: Mutex<Shares>,
     /// How many calls have read something.
     loads: AtomicU64,
+    closed_files: Arc<ClosedFiles>,
 }
 
 /// A part of a cache's budget for index pages that somebody else holds, given back when this is dropped.
@@ -97,13 +103,30 @@ impl PageCache {
         let shares = Shares::of(budget_bytes);
         PageCache {
             directory,
-            index: Pages::new(shares.index()),
-            blocks: Pages::new(shares.blocks()),
+            index: Pages::new(shares.index(), INDEX_SHARD_BYTES_MIN),
+            blocks: Pages::new(shares.blocks(), BLOCK_SHARD_BYTES_MIN),
             counts: IoCounts::default(),
             budget_bytes,
             shares: Mutex::new(shares),
             loads: AtomicU64::new(0),
+            closed_files: Arc::default(),
         }
+    }
+
+    /// Has the pages of a file make room for others once it is closed.
+    pub(crate) fn serve(&self, file: &PagedFile) {
+        file.note_closing(&self.closed_files);
+    }
+
+    /// Drops the pages of files that were closed, and says whether there were any such files.
+    fn drop_closed(&self) -> bool {
+        let closed = self.closed_files.take();
+        if !closed.is_empty() {
+            for pages in [&self.index, &self.blocks] {
+                pages.kept.retain(|(file, _, _), _| !closed.contains(file));
+            }
+        }
+        !closed.is_empty()
     }
 
     /// Takes a part of the budget for index pages that the caller will hold, if they fit the share for that.
@@ -132,12 +155,16 @@ impl PageCache {
 
     /// Once in a while gives what one kind of pages does not use to the other.
     fn balance(&self) {
-        let number = self.loads.fetch_add(1, Ordering::Relaxed);
-        if number.is_multiple_of(BALANCED_EVERY)
-            && let Some(mut shares) = self.shares.try_lock()
+        if !self.loads.fetch_add(1, Ordering::Relaxed).is_multiple_of(BALANCED_EVERY) {
+            return;
+        }
+        if let Some(mut shares) = self.shares.try_lock()
             && shares.balance(self.index.kept.weight(), self.blocks.kept.weight())
         {
             self.apply(&shares);
+        }
+        if self.closed_files.len() > CLOSED_FILES_MAX {
+            self.drop_closed();
         }
     }
 
@@ -160,17 +187,27 @@ impl PageCache {
         pages.map(|page| page.map(index_page)).collect()
     }
 
-    /// A dictionary. `check` gets the payload of its page.
-    pub fn dictionary(
+    /// A dictionary. `check` gets the payload of its page; `find` may have it since, and `take` says whether it holds what was
+    /// read: if not, it is kept here.
+    pub(super) fn dictionary(
         &self,
         wanted: PageRequest<'_>,
         check: impl Fn(&[u8]) -> Result<StringArray>,
+        find: impl Fn() -> Option<Arc<StringArray>>,
+        take: impl Fn(&Arc<StringArray>) -> bool,
     ) -> Result<Arc<StringArray>> {
+        let Pages { kept, loads } = &self.index;
         let load = |positions: &[usize]| {
             let page = |entries| Page::Dictionary(Arc::new(entries));
             self.read(&[wanted], positions, |_, payload| check(payload).map(page))
         };
-        match self.index.get_many(&[wanted], load).pop().expect("one page was asked for")? {
+        let find = |key: &PageKey| find().map(Page::Dictionary).or_else(|| kept.get(key));
+        let keep = |key, page| match &page {
+            Page::Dictionary(entries) if take(entries) => {}
+            _ => kept.insert(key, page),
+        };
+        let mut pages = loads.get_many(&[key_of(&wanted)], find, load, keep);
+        match pages.pop().expect("one page was asked for")? {
             Page::Dictionary(entries) => Ok(entries),
             _ => unreachable!("its key says what it is"),
         }
@@ -197,7 +234,8 @@ impl PageCache {
             self.read(wanted, positions, |_, payload| Ok(Page::Payload(Arc::from(payload))))
         };
         let pages = self.blocks.get_many_if(wanted, load, |kept| {
-            kept.weight() + kept.capacity() / ROOM_LEFT_SHARE < kept.capacity()
+            let has_room = || kept.weight() + kept.capacity() / ROOM_LEFT_SHARE < kept.capacity();
+            has_room() || self.drop_closed() && has_room()
         });
         pages.into_iter().map(|page| page.map(payload_of)).collect()
     }
@@ -283,10 +321,10 @@ impl Drop for ResidentShare {
 }
 
 impl Pages {
-    fn new(budget_bytes: u64) -> Pages {
+    fn new(budget_bytes: u64, shard_bytes_min: u64) -> Pages {
         let foreseen = (budget_bytes / 4096).clamp(16, ENTRIES_FORESEEN_MAX) as usize;
         let options = OptionsBuilder::new()
-            .shards((budget_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX) as usize)
+            .shards((budget_bytes / shard_bytes_min).clamp(1, SHARDS_MAX) as usize)
             .estimated_items_capacity(foreseen)
             .weight_capacity(budget_bytes)
             .build()
@@ -315,8 +353,7 @@ impl Pages {
         load: impl FnMut(&[usize]) -> Few<Result<Page>>,
         is_kept: impl Fn(&Cache<PageKey, Page, PageWeighter>) -> bool,
     ) -> Few<Result<Page>> {
-        let key = |page: &PageRequest<'_>| (page.file.id(), page.offset, page.kind);
-        let keys: Few<PageKey> = wanted.iter().map(key).collect();
+        let keys: Few<PageKey> = wanted.iter().map(key_of).collect();
         let find = |key: &PageKey| self.kept.get(key);
         let keep = |key, page| {
             if is_kept(&self.kept) {
@@ -325,6 +362,10 @@ impl Pages {
         };
         self.loads.get_many(&keys, find, load, keep)
     }
+}
+
+fn key_of(page: &PageRequest<'_>) -> PageKey {
+    (page.file.id(), page.offset, page.kind)
 }
 
 fn payload_of(page: Page) -> Arc<[u8]> {

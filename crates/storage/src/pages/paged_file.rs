@@ -13,6 +13,7 @@ use crate::few::Few;
 use crate::files::directory::{Directory, ReadFile};
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::files::reads::{ReadBytes, ReadRequest};
+use crate::pages::closed_files::ClosedFiles;
 use crate::sync::Mutex;
 
 /// The name of a file. Both kinds are numbered together.
@@ -45,6 +46,8 @@ pub struct PagedFile {
     removal: OnceLock<(Arc<DeferredRemovals>, ManifestVersion)>,
     /// What keeps the writer from removing it, where this process is not the writer.
     lease: Mutex<Option<Arc<Lease>>>,
+    /// Where it is noted once it is closed.
+    closed_files: OnceLock<Arc<ClosedFiles>>,
 }
 
 /// A page of an open file.
@@ -80,8 +83,8 @@ impl PagedFile {
         let name = file_name(kind, id);
         let file = directory.open_pages(&name).context("open", &name)?;
         let bytes = file.byte_len().context("measure", &name)?;
-        let (removal, lease) = (OnceLock::new(), Mutex::default());
-        let opened = PagedFile { file, name, id, bytes, removal, lease };
+        let (removal, lease, closed_files) = (OnceLock::new(), Mutex::default(), OnceLock::new());
+        let opened = PagedFile { file, name, id, bytes, removal, lease, closed_files };
         if bytes < TAIL_BYTES as u64 {
             let detail = format!("{bytes} bytes are too few for a {}", kind.name());
             return Err(opened.inconsistent(detail));
@@ -193,6 +196,11 @@ impl PagedFile {
         *self.lease.lock() = Some(lease.clone());
     }
 
+    /// Has it noted in a list once its last handle is dropped, and not before.
+    pub(super) fn note_closing(&self, closed_files: &Arc<ClosedFiles>) {
+        self.closed_files.get_or_init(|| closed_files.clone()).remove(self.id);
+    }
+
     /// Whether [`PagedFile::remove_when_unused`] was called.
     pub fn is_to_be_removed(&self) -> bool {
         self.removal.get().is_some()
@@ -254,6 +262,9 @@ impl PageRequest<'_> {
 
 impl Drop for PagedFile {
     fn drop(&mut self) {
+        if let Some(closed_files) = self.closed_files.get() {
+            closed_files.add(self.id);
+        }
         if let Some((removals, removed_at)) = self.removal.get() {
             removals.defer(self.name.clone(), self.bytes, *removed_at);
             removals.sweep();

@@ -79,6 +79,7 @@ impl SetPostings {
             return Err(file.inconsistent(detail));
         }
         let summary_offset = summary.0;
+        cache.serve(&file);
         Ok(SetPostings { file, summary: directory, summary_offset, indexed, rows, cache })
     }
 

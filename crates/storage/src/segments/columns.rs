@@ -74,8 +74,8 @@ impl ColumnReader {
                 stream => stream,
             };
             let known = &segment.footer.dictionaries;
-            let place = known.iter().find(|(of, _)| *of == column && stream.is_some());
-            let dictionary = place.map(|(_, place)| segment.dictionary(*place)).transpose()?;
+            let number = known.iter().position(|(of, _)| *of == column && stream.is_some());
+            let dictionary = number.map(|number| segment.dictionary(number)).transpose()?;
             let (data_type, wanted) = (data_type.clone(), wanted.clone());
             columns.push(Column { data_type, wanted, stream, dictionary });
         }

@@ -27,6 +27,7 @@ use crate::error::{Result, StorageError};
 use crate::few::Few;
 use crate::files::directory::Directory;
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
+use crate::pages::held_dictionary::HeldDictionary;
 use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::{FileEnd, PageRequest, PagedFile, file_name, file_of};
 use crate::postings::set_postings::SetPostings;
@@ -49,6 +50,8 @@ pub struct Segment {
     pub(super) index: ResidentIndex,
     /// The directory of the streams, once it was asked for.
     pub(super) streams: OnceLock<Arc<StreamDirectory>>,
+    /// One for each of those that the footer names.
+    dictionaries: Box<[HeldDictionary]>,
     cache: Arc<PageCache>,
 }
 
@@ -84,6 +87,7 @@ impl Segment {
         fit::check_resident(&footer, &summary, layout)
             .map_err(|detail| file.inconsistent(detail))?;
         let (file, sizes) = (Arc::new(file), (footer.rows, layout.weight_count()));
+        cache.serve(&file);
         let indexed = || footer.indexed.clone();
         let open =
             |place| SetPostings::open(file.clone(), &end, place, indexed(), sizes, cache.clone());
@@ -91,7 +95,18 @@ impl Segment {
         let postings = Mutex::new(postings.map(Arc::new));
         let (layout, index) = (layout.clone(), ResidentIndex::default());
         let streams = OnceLock::new();
-        let segment = Segment { file, layout, footer, summary, postings, index, streams, cache };
+        let dictionaries = footer.dictionaries.iter().map(|_| HeldDictionary::default()).collect();
+        let segment = Segment {
+            file,
+            layout,
+            footer,
+            summary,
+            postings,
+            index,
+            streams,
+            dictionaries,
+            cache,
+        };
         segment.hold_index_early(&end);
         Ok(segment)
     }
@@ -501,26 +516,28 @@ impl Segment {
         Ok(view.with_dictionaries(dictionaries))
     }
 
-    /// The dictionaries of what is projected. A page for each that is not in the cache.
-    pub(super) fn dictionaries(
-        &self,
-        projection: &Projection,
-    ) -> Result<Few<(usize, Arc<StringArray>)>> {
+    /// The dictionaries of what is projected. A page for each that is not in memory. Who holds them spares who reads on
+    /// to read them again.
+    pub fn dictionaries(&self, projection: &Projection) -> Result<Few<(usize, Arc<StringArray>)>> {
         let of_values =
-            self.footer.dictionaries.iter().filter_map(|(column, place)| match column {
-                StreamColumn::Value(value) => Some((*value as usize, *place)),
-                StreamColumn::Key(_) => None,
+            self.footer.dictionaries.iter().enumerate().filter_map(|(number, (column, _))| {
+                match column {
+                    StreamColumn::Value(value) => Some((number, *value as usize)),
+                    StreamColumn::Key(_) => None,
+                }
             });
         let projected =
-            of_values.filter(|(value, _)| projection.values.binary_search(value).is_ok());
-        projected.map(|(value, place)| Ok((value, self.dictionary(place)?))).collect()
+            of_values.filter(|(_, value)| projection.values.binary_search(value).is_ok());
+        projected.map(|(number, value)| Ok((value, self.dictionary(number)?))).collect()
     }
 
-    /// The dictionary at a place.
-    pub(super) fn dictionary(&self, place: (u64, u32)) -> Result<Arc<StringArray>> {
+    /// One of the dictionaries that the footer names.
+    pub(super) fn dictionary(&self, number: usize) -> Result<Arc<StringArray>> {
+        let (_, place) = self.footer.dictionaries[number];
         let request = self.stream_request(place, PageKind::Dictionary);
         let damaged = |error| self.damaged(place.0, error);
-        self.cache.dictionary(request, |payload| decode_dictionary(payload).map_err(damaged))
+        let check = |payload: &[u8]| decode_dictionary(payload).map_err(damaged);
+        self.dictionaries[number].get(&self.cache, request, check)
     }
 
     /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.

@@ -1,0 +1,57 @@
+//! The dictionary of a column of a segment, for as long as somebody uses it.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use arrow_array::{Array, StringArray};
+
+use crate::error::Result;
+use crate::pages::page_cache::{PageCache, ResidentShare};
+use crate::pages::paged_file::PageRequest;
+use crate::sync::Mutex;
+
+/// The part of a cache's budget up to which dictionaries stay, index pages that stay included: the rest of what may stay is for
+/// index pages alone, which every read needs.
+const RESIDENT_SHARE: u64 = 4;
+
+/// A dictionary in memory. A block or a stream says nothing without it, so each read needs the whole of it, and it is up to
+/// 256 times as long as other pages. It stays while this does, if it fits what the cache has for that. If not, it is found here
+/// while anyone uses it, and is a page of the cache like others.
+#[derive(Default)]
+pub(crate) struct HeldDictionary {
+    resident: OnceLock<(Arc<StringArray>, ResidentShare)>,
+    used: Mutex<Weak<StringArray>>,
+}
+
+impl HeldDictionary {
+    /// The entries. One read, if they are not in memory; `check` gets the payload of their page.
+    pub fn get(
+        &self,
+        cache: &Arc<PageCache>,
+        page: PageRequest<'_>,
+        check: impl Fn(&[u8]) -> Result<StringArray>,
+    ) -> Result<Arc<StringArray>> {
+        match self.find() {
+            Some(entries) => Ok(entries),
+            None => cache.dictionary(page, check, || self.find(), |read| self.take(cache, read)),
+        }
+    }
+
+    fn find(&self) -> Option<Arc<StringArray>> {
+        match self.resident.get() {
+            Some((entries, _)) => Some(entries.clone()),
+            None => self.used.lock().upgrade(),
+        }
+    }
+
+    /// Takes entries that were read. Says whether they stay.
+    fn take(&self, cache: &Arc<PageCache>, entries: &Arc<StringArray>) -> bool {
+        let bytes = entries.get_array_memory_size() as u64;
+        let most = cache.budget_bytes() / RESIDENT_SHARE;
+        if let Some(share) = PageCache::reserve_within(cache, bytes, most) {
+            self.resident.get_or_init(|| (entries.clone(), share));
+            return true;
+        }
+        *self.used.lock() = Arc::downgrade(entries);
+        false
+    }
+}
