@@ -134,6 +134,7 @@ pub use drillcore_storage::files::local_directory::ReadMode;
 /// # std::io::Result::Ok(())
 /// ```
 pub use drillcore_storage::files::memory_directory::MemoryDirectory;
+pub use drillcore_storage::files::read_threads::read_with_threads;
 /// What [`Directory::read_many`] and [`ReadRequest::read`] give.
 ///
 /// ```
@@ -161,4 +162,4 @@ pub use drillcore_storage::files::reads::ReadBytes;
 /// # std::io::Result::Ok(())
 /// ```
 pub use drillcore_storage::files::reads::ReadRequest;
-pub use drillcore_storage::files::reads::{read_in_turn, read_with_threads};
+pub use drillcore_storage::files::reads::{TakeRead, read_in_turn};

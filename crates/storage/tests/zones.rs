@@ -207,3 +207,34 @@ fn the_check_finds_zones_that_do_not_describe_their_rows() {
     }
     assert!(found > 100, "{found} zones decode and are wrong");
 }
+
+/// The blocks of an index page wait in memory until it is written.
+#[test]
+fn rows_that_have_many_pages_each_close_index_pages_early() {
+    const ROWS: i64 = 60;
+    let noise = |row: i64, column: i64| {
+        let word = |at: i64| {
+            let mixed = (row * 7919 + column * 104_729 + at).wrapping_mul(0x1e37_79b9_7f4a_7c15);
+            format!("{:016x}", mixed ^ (mixed >> 29))
+        };
+        (0..60).map(word).collect::<String>()
+    };
+    let mut columns: Vec<(String, ArrayRef)> =
+        vec![("at".into(), Arc::new(Int64Array::from_iter_values(0..ROWS)))];
+    for column in 0..400 {
+        let texts = StringArray::from_iter_values((0..ROWS).map(|row| noise(row, column)));
+        columns.push((format!("c{column}"), Arc::new(texts)));
+    }
+    let files = MemoryDirectory::new();
+    let batch = batch(columns);
+    let segment = segment(&files, &batch);
+    let mib = segment.bytes() >> 20;
+    assert!(mib >= 10, "{mib} MiB");
+    assert!(
+        segment.statistics_page_count() >= mib / 5,
+        "{} of {mib} MiB",
+        segment.statistics_page_count()
+    );
+    let rows = segment.read(0, ROWS as u64, &layout(&batch).all()).unwrap();
+    assert_eq!(rows.len() as i64, ROWS);
+}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use drillcore_sample::rng::Rng;
 use drillcore_storage::files::directory::{Directory, Lock, ReadFile, WriteFile, read_file};
 use drillcore_storage::files::memory_directory::MemoryDirectory;
-use drillcore_storage::files::reads::{ReadBytes, ReadRequest, read_in_turn};
+use drillcore_storage::files::reads::{ReadRequest, TakeRead, read_in_turn};
 use drillcore_storage::sync::{Mutex, MutexGuard};
 
 use crate::cached_file::CachedFile;
@@ -211,8 +211,8 @@ impl Directory for FaultDirectory {
         Ok(Arc::new(Reader(self.file(name)?)))
     }
 
-    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
-        read_in_turn(requests)
+    fn read_each(&self, requests: &[ReadRequest], take: TakeRead<'_>) {
+        read_in_turn(requests, take);
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drillcore_storage::files::directory::{Directory, Lock, ReadFile, WriteFile};
-use drillcore_storage::files::reads::{ReadBytes, ReadRequest};
+use drillcore_storage::files::reads::{ReadRequest, TakeRead};
 use drillcore_storage::sync::{Condvar, Mutex, MutexGuard, thread};
 
 /// A folder around another one. Clones share the gate, which is open at first.
@@ -85,8 +85,8 @@ impl Directory for GateDirectory {
         self.inner.open_pages(name)
     }
 
-    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
-        self.inner.read_many(requests)
+    fn read_each(&self, requests: &[ReadRequest], take: TakeRead<'_>) {
+        self.inner.read_each(requests, take);
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {

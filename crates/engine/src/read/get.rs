@@ -133,7 +133,11 @@ impl TableSnapshot {
         let mut parts: Vec<Rows> = Vec::new();
         // The part and the row of each key that has one.
         let mut found: Vec<Option<(usize, usize)>> = vec![None; keys.len()];
+        // In their order, so that keys of one block come one after the other, and it is read once.
         let mut missing: Vec<u32> = (0..keys.len() as u32).collect();
+        if !keys.iter().is_sorted() {
+            missing.sort_by_key(|&number| keys.value(number as usize));
+        }
         // Keys, and any column of strings: if all are full, one of them is more than full.
         let bytes_max = byte_bounds::array().saturating_mul(read.values.len() + 1);
         let mut bytes = 0;

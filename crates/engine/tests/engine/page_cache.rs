@@ -94,7 +94,8 @@ fn pages_of_segments_that_are_gone_make_room() {
     let table = db.create_table("t", TableSpec::new(schema_of(&fields), ["id"])).unwrap();
     let append = |ids: Vec<i64>| {
         // What looks like chance is not made smaller.
-        let noise = |by: i64| ids.iter().map(|id| id.wrapping_mul(by) & 0x3fff_ffff).collect::<Vec<_>>();
+        let noise =
+            |by: i64| ids.iter().map(|id| id.wrapping_mul(by) & 0x3fff_ffff).collect::<Vec<_>>();
         let columns = [ids.clone(), noise(0x9e37_79b9_7f4a), noise(0x2545_f491_4f6d)];
         let columns = columns.map(|column| Arc::new(Int64Array::from(column)) as ArrayRef);
         let schema = table.schema().columns.clone();

@@ -8,8 +8,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use crate::files::read_threads::read_with_threads;
 pub use crate::files::reads::{Descriptor, FileIdentity, ReadFile};
-use crate::files::reads::{ReadBytes, ReadRequest, read_with_threads};
+use crate::files::reads::{ReadBytes, ReadRequest, TakeRead};
 
 /// A flat folder of files.
 pub trait Directory: Send + Sync {
@@ -21,14 +22,20 @@ pub trait Directory: Send + Sync {
     fn open_pages(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
         self.open(name)
     }
-    /// Reads ranges of files that were opened here, many at once, and gives the results in the order of the requests.
-    /// One that fails leaves the others alone.
+    /// Reads ranges of files that were opened here, many at once, and hands over each result once it is there. One that fails
+    /// or takes long leaves the others alone.
     ///
     /// The door to everything that is far away: the cost of a call is that of a few reads, however many ranges it has.
-    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
-        read_with_threads(requests)
+    fn read_each(&self, requests: &[ReadRequest], take: TakeRead<'_>) {
+        read_with_threads(requests, take);
     }
-    /// How [`Directory::read_many`] has several reads under way: a word for statistics.
+    /// [`Directory::read_each`], with all results in the order of the requests.
+    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
+        let mut results: Vec<_> = requests.iter().map(|_| None).collect();
+        self.read_each(requests, &mut |number, read| results[number] = Some(read));
+        results.into_iter().map(|result| result.expect("each read has a result")).collect()
+    }
+    /// How [`Directory::read_each`] has several reads under way: a word for statistics.
     fn reads_by(&self) -> &'static str {
         "threads"
     }

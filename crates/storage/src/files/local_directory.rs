@@ -16,7 +16,8 @@ use rustix::fs::{
 use crate::files::directory::{Descriptor, Directory, FileIdentity, Lock, ReadFile, WriteFile};
 use crate::files::permissions::FileAccess;
 use crate::files::process::Process;
-use crate::files::reads::{ReadBytes, ReadRequest, read_with_threads};
+use crate::files::read_threads::read_with_threads;
+use crate::files::reads::{ReadBytes, ReadRequest, TakeRead};
 #[cfg(target_os = "linux")]
 use crate::files::ring;
 use crate::files::standard_streams::open_closed_streams;
@@ -169,15 +170,17 @@ impl Directory for LocalDirectory {
         }
     }
 
-    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
+    fn read_each(&self, requests: &[ReadRequest], take: TakeRead<'_>) {
         if let [request] = requests {
-            return vec![request.read()];
+            return take(0, request.read());
         }
         #[cfg(target_os = "linux")]
-        if let Some(results) = self.mode.io_uring.then(|| ring::read_many(requests)).flatten() {
-            return results;
+        if self.mode.io_uring {
+            let left = ring::read_each(requests, take);
+            let requests: Vec<_> = left.iter().map(|&number| requests[number].clone()).collect();
+            return read_with_threads(&requests, &mut |at, read| take(left[at], read));
         }
-        read_with_threads(requests)
+        read_with_threads(requests, take);
     }
 
     fn reads_by(&self) -> &'static str {

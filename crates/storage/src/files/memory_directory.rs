@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use crate::files::directory::{Directory, Lock, ReadFile, WriteFile};
-use crate::files::reads::{ReadBytes, ReadRequest, read_in_turn};
+use crate::files::reads::{ReadRequest, TakeRead, read_in_turn};
 
 /// A folder that lives in memory and dies with its last handle. Clones share the files.
 #[derive(Debug, Clone, Default)]
@@ -41,8 +41,8 @@ impl Directory for MemoryDirectory {
         Ok(self.file(name)?)
     }
 
-    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
-        read_in_turn(requests)
+    fn read_each(&self, requests: &[ReadRequest], take: TakeRead<'_>) {
+        read_in_turn(requests, take);
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {

@@ -4,6 +4,7 @@ pub mod standard_streams;
 pub(crate) mod permissions;
 pub mod process;
 pub mod reads;
+pub mod read_threads;
 pub mod directory;
 #[cfg(target_os = "linux")]
 pub(crate) mod ring;

@@ -17,11 +17,11 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Lack, same_error};
 use crate::files::directory::{Directory, FileIdentity, Lock, ReadFile, WriteFile};
-use crate::files::reads::{ReadBytes, ReadRequest};
+use crate::files::reads::{ReadRequest, TakeRead};
 
 /// The files of one database may take this share of the descriptors of the process ...
 const SHARE: u64 = 4;
@@ -47,6 +47,15 @@ struct Pool {
     limit: usize,
     /// What is open. The first one is closed next, unless it was read meanwhile.
     open: Mutex<VecDeque<Arc<PooledFile>>>,
+    /// Files that waves under way have opened.
+    opened_by_waves: Mutex<usize>,
+    wave_ended: Condvar,
+}
+
+/// The part of the limit that a wave has.
+struct Turn<'a> {
+    pool: &'a Pool,
+    files: usize,
 }
 
 /// A file that is open or can be opened again.
@@ -80,7 +89,13 @@ impl OpenFiles {
 
     /// A folder that keeps at most `limit` files open, and those that are being read at the moment.
     pub fn with_limit(directory: Arc<dyn Directory>, limit: usize) -> OpenFiles {
-        let pool = Arc::new(Pool { directory, limit, open: Mutex::default() });
+        let pool = Arc::new(Pool {
+            directory,
+            limit,
+            open: Mutex::default(),
+            opened_by_waves: Mutex::default(),
+            wave_ended: Condvar::new(),
+        });
         let mut pools = POOLS.lock();
         pools.retain(|pool| pool.strong_count() > 0);
         pools.push(Arc::downgrade(&pool));
@@ -102,10 +117,14 @@ impl Directory for OpenFiles {
     }
 
     /// Waves of files that may all be open at once.
-    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
+    fn read_each(&self, requests: &[ReadRequest], take: TakeRead<'_>) {
         let is_same = |a: &ReadRequest, b: &ReadRequest| Arc::ptr_eq(&a.file, &b.file);
         let files: Vec<&[ReadRequest]> = requests.chunk_by(is_same).collect();
-        files.chunks(self.pool.limit).flat_map(|wave| self.pool.read_wave(wave)).collect()
+        let mut first = 0;
+        for wave in files.chunks(self.pool.limit) {
+            self.pool.read_wave(wave, &mut |number, read| take(first + number, read));
+            first += wave.iter().map(|of_file| of_file.len()).sum::<usize>();
+        }
     }
 
     fn reads_by(&self) -> &'static str {
@@ -165,6 +184,10 @@ impl ReadFile for Handle {
     fn opened(&self) -> io::Result<Option<Arc<dyn ReadFile>>> {
         self.pool.opened(&self.file).map(Some)
     }
+
+    fn is_closed(&self) -> bool {
+        self.file.open.lock().is_none()
+    }
 }
 
 impl Purpose {
@@ -173,6 +196,13 @@ impl Purpose {
             Purpose::Bytes => directory.open(name),
             Purpose::Pages => directory.open_pages(name),
         }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.pool.opened_by_waves.lock() -= self.files;
+        self.pool.wave_ended.notify_all();
     }
 }
 
@@ -199,30 +229,37 @@ impl Pool {
     }
 
     /// Reads ranges of some files, given file by file, all of which are open meanwhile.
-    fn read_wave(&self, files: &[&[ReadRequest]]) -> Vec<io::Result<ReadBytes>> {
-        let mut results: Vec<Option<io::Result<ReadBytes>>> = Vec::new();
-        let (mut numbers, mut opened) = (Vec::new(), Vec::new());
+    fn read_wave(&self, files: &[&[ReadRequest]], take: TakeRead<'_>) {
+        let closed = files.iter().filter(|requests| requests[0].file.is_closed()).count();
+        let _turn = self.turn(closed);
+        let (mut number, mut numbers, mut opened) = (0, Vec::new(), Vec::new());
         for requests in files {
             let file = requests[0].file.opened();
             for request in *requests {
-                let result = match &file {
-                    Err(error) => Some(Err(same_error(error))),
+                match &file {
+                    Err(error) => take(number, Err(same_error(error))),
                     Ok(file) => {
                         let file = file.as_ref().unwrap_or(&request.file).clone();
-                        numbers.push(results.len());
+                        numbers.push(number);
                         opened.push(ReadRequest { file, ..*request });
-                        None
                     }
-                };
-                results.push(result);
+                }
+                number += 1;
             }
         }
         if !opened.is_empty() {
-            for (number, result) in numbers.into_iter().zip(self.directory.read_many(&opened)) {
-                results[number] = Some(result);
-            }
+            self.directory.read_each(&opened, &mut |at, read| take(numbers[at], read));
         }
-        results.into_iter().map(|result| result.expect("each was read or failed")).collect()
+    }
+
+    /// Waits until a wave that opens some files and those under way have no more than the limit together.
+    fn turn(&self, files: usize) -> Turn<'_> {
+        let mut opened = self.opened_by_waves.lock();
+        while *opened > 0 && *opened + files > self.limit {
+            self.wave_ended.wait(&mut opened);
+        }
+        *opened += files;
+        Turn { pool: self, files }
     }
 
     /// The file, opened if it is closed. A caller keeps it for one read.
@@ -427,6 +464,35 @@ mod tests {
     fn read(file: &dyn ReadFile) -> io::Result<u8> {
         let mut byte = [0];
         file.read_exact_at(&mut byte, 0).map(|()| byte[0])
+    }
+
+    #[test]
+    fn waves_of_many_callers_open_no_more_files_than_the_limit_together() {
+        let _alone = ALONE.lock();
+        for limit in [2, 5] {
+            let counting = Counting::new();
+            let files = OpenFiles::with_limit(Arc::new(counting.clone()), limit);
+            let handles = open_all(&files);
+            std::thread::scope(|scope| {
+                let read_all = || {
+                    for _ in 0..20 {
+                        let request = |file: &Arc<dyn ReadFile>| ReadRequest {
+                            file: file.clone(),
+                            offset: 0,
+                            len: 1,
+                        };
+                        let requests: Vec<_> = handles.iter().map(request).collect();
+                        for (number, read) in files.read_many(&requests).into_iter().enumerate() {
+                            assert_eq!(read.unwrap().as_slice(), [number as u8]);
+                        }
+                    }
+                };
+                (0..8).for_each(|_| drop(scope.spawn(read_all)));
+            });
+            // What is kept, what waves opened, and of each caller one file that another opened, too.
+            let most = counting.open.lock().most;
+            assert!(most <= 2 * limit + 8, "{most} with a limit of {limit}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use crate::files::directory::{Directory, Lock, ReadFile, WriteFile};
-use crate::files::reads::{ReadBytes, ReadRequest};
+use crate::files::reads::{ReadRequest, TakeRead};
 use crate::sync::Mutex;
 
 /// A [`Directory`] that syncs until it fails to.
@@ -40,8 +40,8 @@ impl Directory for ProvenNames {
         self.inner.open_pages(name)
     }
 
-    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
-        self.inner.read_many(requests)
+    fn read_each(&self, requests: &[ReadRequest], take: TakeRead<'_>) {
+        self.inner.read_each(requests, take);
     }
 
     fn reads_by(&self) -> &'static str {

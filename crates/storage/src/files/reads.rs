@@ -4,11 +4,6 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, Builder};
-
-/// Reads that threads have under way at the same time.
-const THREADS: usize = 64;
 
 /// A file that is read at any position by any number of threads.
 pub trait ReadFile: Send + Sync {
@@ -22,6 +17,10 @@ pub trait ReadFile: Send + Sync {
     /// The file itself, open, where this is a handle that may have to open it.
     fn opened(&self) -> io::Result<Option<Arc<dyn ReadFile>>> {
         Ok(None)
+    }
+    /// Whether [`ReadFile::opened`] has to open it.
+    fn is_closed(&self) -> bool {
+        false
     }
     /// What the operating system knows the file by, where it does.
     fn descriptor(&self) -> Option<Descriptor<'_>> {
@@ -52,7 +51,11 @@ pub struct ReadRequest {
     pub len: usize,
 }
 
+/// What gets the result of each read, with the number of its request: each once, in any order.
+pub type TakeRead<'a> = &'a mut dyn FnMut(usize, io::Result<ReadBytes>);
+
 /// Bytes that were read, at an address that the file asks for.
+#[derive(Default)]
 pub struct ReadBytes {
     buffer: Vec<u8>,
     bytes: Range<usize>,
@@ -93,36 +96,8 @@ impl ReadBytes {
 }
 
 /// Reads one range after the other: for files in memory.
-pub fn read_in_turn(requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
-    requests.iter().map(ReadRequest::read).collect()
-}
-
-/// Reads with a thread for each range, 64 at a time: for files whose answers take long, and for those of a
-/// system that cannot take several reads at once.
-pub fn read_with_threads(requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        while let Some((number, request)) = {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            requests.get(number).map(|request| (number, request))
-        } {
-            done.push((number, request.read()));
-        }
-        done
-    };
-    let mut done = thread::scope(|scope| {
-        // Where no thread can be started, those that there are do the work.
-        let start = |_| Builder::new().name("drillcore-io".into()).spawn_scoped(scope, work).ok();
-        let others: Vec<_> = (1..THREADS.min(requests.len())).filter_map(start).collect();
-        let mut done = work();
-        for other in others {
-            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        done
-    });
-    done.sort_unstable_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, read)| read).collect()
+pub fn read_in_turn(requests: &[ReadRequest], take: TakeRead<'_>) {
+    requests.iter().enumerate().for_each(|(number, request)| take(number, request.read()));
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::mem::{forget, take};
+use std::mem::{self, forget};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::error::same_error;
 use crate::files::process::Process;
-use crate::files::reads::{ReadBytes, ReadFile, ReadRequest};
+use crate::files::reads::{ReadBytes, ReadFile, ReadRequest, TakeRead};
 
 /// Reads under way at the same time. Devices answer no faster with more.
 const DEPTH: usize = 64;
@@ -40,16 +40,16 @@ pub fn is_available() -> bool {
     ring().map(give_back).is_some()
 }
 
-/// Reads some ranges; `None` where that cannot be done here, because the system has no rings or a file is not one of
-/// the system's.
-pub fn read_many(requests: &[ReadRequest]) -> Option<Vec<io::Result<ReadBytes>>> {
+/// Reads some ranges. Gives the numbers of those that were not read and that have to be read in another way: the system has no
+/// rings, or none any more, or a file is not one of the system's.
+pub fn read_each(requests: &[ReadRequest], take: TakeRead<'_>) -> Vec<usize> {
+    let all = || (0..requests.len()).collect();
     if requests.iter().any(|request| request.file.descriptor().is_none()) {
-        return None;
+        return all();
     }
-    let mut batch = Batch { ring: Some(ring()?), reads: Vec::new(), under_way: 0 };
-    batch.reads.extend(requests.iter().map(Read::new));
-    batch.run();
-    Some(batch.finish())
+    let Some(ring) = ring() else { return all() };
+    let reads = requests.iter().map(Read::new).collect();
+    Batch { ring: Some(ring), reads, under_way: 0 }.run(take)
 }
 
 fn ring() -> Option<IoUring> {
@@ -58,7 +58,7 @@ fn ring() -> Option<IoUring> {
     if let Some(mut idle) = IDLE.try_lock() {
         let here = Some(Process::current());
         if idle.process != here {
-            take(&mut idle.rings).into_iter().for_each(forget);
+            mem::take(&mut idle.rings).into_iter().for_each(forget);
             idle.process = here;
         }
         if let Some(ring) = idle.rings.pop() {
@@ -115,19 +115,24 @@ struct Read {
     /// Which of the buffer's bytes are asked for.
     wanted: Range<usize>,
     filled: usize,
-    result: Option<io::Result<()>>,
+    has_ended: bool,
 }
 
 impl Batch {
-    fn run(&mut self) {
-        let ring = self.ring.as_mut().expect("it is given back at the end");
+    /// Gives the numbers of what the kernel did not take.
+    fn run(mut self, take: TakeRead<'_>) -> Vec<usize> {
         // The last is next.
         let mut queue: Vec<usize> = (0..self.reads.len()).rev().collect();
+        let mut ended: Vec<(usize, io::Result<()>)> = Vec::new();
         loop {
+            let ring = self.ring.as_mut().expect("it is given back at the end");
             while self.under_way < DEPTH
                 && let Some(number) = queue.pop()
             {
-                let Some(entry) = self.reads[number].next_request(number) else { continue };
+                let Some(entry) = self.reads[number].next_request(number) else {
+                    ended.push((number, Ok(())));
+                    continue;
+                };
                 // SAFETY: the entry names a descriptor and a buffer of `self.reads[number]`, which holds the file open.
                 // Both outlive the request: while one is under way, `reads` is neither grown nor shrunk, no other
                 // code touches the buffer, and dropping the batch leaks it.
@@ -137,10 +142,15 @@ impl Batch {
                 }
                 self.under_way += 1;
             }
-            if self.under_way == 0 {
-                return;
+            let submitted = match self.under_way {
+                0 => Ok(0),
+                // What ended is taken while others are under way.
+                _ => ring.submit_and_wait(usize::from(ended.is_empty())),
+            };
+            for (number, result) in ended.drain(..) {
+                take(number, self.reads[number].end(result));
             }
-            match ring.submit_and_wait(1) {
+            match submitted {
                 Ok(_) => {}
                 // The kernel is short of something until answers are taken.
                 Err(error)
@@ -148,39 +158,38 @@ impl Batch {
                         Errno::from_io_error(&error),
                         Some(Errno::INTR | Errno::AGAIN | Errno::BUSY)
                     ) => {}
-                Err(error) => {
-                    // What is under way cannot be waited for.
-                    let open = self.reads.iter_mut().filter(|read| read.result.is_none());
-                    open.for_each(|read| read.result = Some(Err(same_error(&error))));
-                    return;
-                }
+                Err(error) => return self.refused(&error, take),
             }
             for answer in ring.completion() {
                 self.under_way -= 1;
                 let number = answer.user_data() as usize;
-                if self.reads[number].note(answer.result()) {
-                    queue.push(number);
+                match self.reads[number].note(answer.result()) {
+                    Some(result) => ended.push((number, result)),
+                    None => queue.push(number),
                 }
+            }
+            if self.under_way == 0 && queue.is_empty() && ended.is_empty() {
+                self.ring.take().into_iter().for_each(give_back);
+                return Vec::new();
             }
         }
     }
 
-    fn finish(mut self) -> Vec<io::Result<ReadBytes>> {
-        if self.under_way > 0 {
-            let failed = |read: &mut Read| {
-                let result = read.result.take().unwrap_or(Ok(()));
-                Err(result.err().unwrap_or_else(|| io::ErrorKind::Interrupted.into()))
-            };
-            return self.reads.iter_mut().map(failed).collect();
+    /// The system takes no more requests of this process: a filter of system calls may forbid that at any time. What it has not
+    /// taken yet is read in another way; what it has cannot be waited for.
+    fn refused(mut self, error: &io::Error, take: TakeRead<'_>) -> Vec<usize> {
+        IS_REFUSED.store(true, Ordering::Relaxed);
+        let ring = self.ring.as_mut().expect("it is given back at the end");
+        let waiting = ring.submission().len();
+        let open = (0..self.reads.len()).filter(|&number| !self.reads[number].has_ended);
+        let open: Vec<usize> = open.collect();
+        if waiting == self.under_way {
+            // The kernel has none of them. The ring goes, with its requests.
+            self.under_way = 0;
+            return open;
         }
-        if let Some(ring) = self.ring.take() {
-            give_back(ring);
-        }
-        let read = |read: Read| {
-            read.result.expect("every read has ended")?;
-            Ok(read.buffer.narrowed(read.wanted))
-        };
-        take(&mut self.reads).into_iter().map(read).collect()
+        open.into_iter().for_each(|number| take(number, Err(same_error(error))));
+        Vec::new()
     }
 }
 
@@ -189,7 +198,7 @@ impl Drop for Batch {
         if self.under_way > 0 {
             // The kernel may write into the buffers at any time.
             forget(self.ring.take());
-            forget(take(&mut self.reads));
+            forget(mem::take(&mut self.reads));
         }
     }
 }
@@ -201,7 +210,7 @@ impl Read {
         let before = (offset % alignment as u64) as usize;
         let buffer = ReadBytes::zeroed((before + len).next_multiple_of(alignment), alignment);
         let (file, wanted) = (request.file.clone(), before..before + len);
-        Read { file, buffer, offset: offset - before as u64, wanted, filled: 0, result: None }
+        Read { file, buffer, offset: offset - before as u64, wanted, filled: 0, has_ended: false }
     }
 
     /// What to ask the kernel for; `None` if there is nothing left to read.
@@ -210,7 +219,6 @@ impl Read {
         let fd = types::Fd(descriptor.fd.as_raw_fd());
         let rest = &mut self.buffer.as_mut_slice()[self.filled..];
         if self.filled >= self.wanted.end {
-            self.result = Some(Ok(()));
             return None;
         }
         let len = rest.len().min(READ_BYTES_MAX) as u32;
@@ -219,19 +227,19 @@ impl Read {
         Some(entry.build().user_data(number as u64))
     }
 
-    /// Takes an answer. Says whether there is more to ask for.
-    fn note(&mut self, answer: i32) -> bool {
-        let result = match answer {
+    /// Takes an answer. `None` if there is more to ask for.
+    fn note(&mut self, answer: i32) -> Option<io::Result<()>> {
+        Some(match answer {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             read if read > 0 => {
                 self.filled += read as usize;
                 if self.filled < self.wanted.end {
-                    return true;
+                    return None;
                 }
                 Ok(())
             }
             failed => match Errno::from_raw_os_error(-failed) {
-                Errno::INTR => return true,
+                Errno::INTR => return None,
                 // The file is of a kind that a ring does not wait for.
                 Errno::AGAIN => {
                     let wanted = &mut self.buffer.as_mut_slice()[self.wanted.clone()];
@@ -239,8 +247,13 @@ impl Read {
                 }
                 error => Err(error.into()),
             },
-        };
-        self.result = Some(result);
-        false
+        })
+    }
+
+    /// The bytes, with the kernel done.
+    fn end(&mut self, result: io::Result<()>) -> io::Result<ReadBytes> {
+        self.has_ended = true;
+        result?;
+        Ok(mem::take(&mut self.buffer).narrowed(self.wanted.clone()))
     }
 }

@@ -23,7 +23,7 @@ use crate::files::reads::ReadBytes;
 use crate::pages::closed_files::ClosedFiles;
 use crate::pages::io_counts::IoCounts;
 use crate::pages::paged_file::{PageRequest, PagedFile};
-use crate::pages::shared_loads::SharedLoads;
+use crate::pages::shared_loads::{EndLoad, SharedLoads};
 use crate::pages::shares::Shares;
 use crate::sync::Mutex;
 
@@ -68,6 +68,9 @@ pub(crate) struct ResidentShare {
     cache: Arc<PageCache>,
     bytes: u64,
 }
+
+/// What ends the loads of pages, each by its number among those that are loaded.
+type End<'a> = EndLoad<'a, Page>;
 
 /// A verified page as it is used.
 #[derive(Clone)]
@@ -175,9 +178,10 @@ impl PageCache {
         wanted: &[PageRequest<'_>],
         check: impl Fn(usize, &[u8]) -> Result<IndexPage>,
     ) -> Few<Result<Arc<IndexPage>>> {
-        let load = |positions: &[usize]| {
+        let load = |positions: &[usize], end: End<'_>| {
             let page = |page| Page::Index(Arc::new(page));
-            self.read(wanted, positions, |position, payload| check(position, payload).map(page))
+            let take = |at, payload: &[u8]| check(positions[at], payload).map(page);
+            self.read(wanted, positions, take, end);
         };
         let index_page = |page| match page {
             Page::Index(page) => page,
@@ -197,9 +201,9 @@ impl PageCache {
         take: impl Fn(&Arc<StringArray>) -> bool,
     ) -> Result<Arc<StringArray>> {
         let Pages { kept, loads } = &self.index;
-        let load = |positions: &[usize]| {
+        let load = |positions: &[usize], end: End<'_>| {
             let page = |entries| Page::Dictionary(Arc::new(entries));
-            self.read(&[wanted], positions, |_, payload| check(payload).map(page))
+            self.read(&[wanted], positions, |_, payload: &[u8]| check(payload).map(page), end);
         };
         let find = |key: &PageKey| find().map(Page::Dictionary).or_else(|| kept.get(key));
         let keep = |key, page| match &page {
@@ -221,8 +225,9 @@ impl PageCache {
             Some(page) if matches!(page.kind, PageKind::Block | PageKind::Extent) => &self.blocks,
             _ => &self.index,
         };
-        let load = |positions: &[usize]| {
-            self.read(wanted, positions, |_, payload| Ok(Page::Payload(Arc::from(payload))))
+        let load = |positions: &[usize], end: End<'_>| {
+            let page = |_, payload: &[u8]| Ok(Page::Payload(Arc::from(payload)));
+            self.read(wanted, positions, page, end);
         };
         pages.get_many(wanted, load).into_iter().map(|page| page.map(payload_of)).collect()
     }
@@ -230,8 +235,9 @@ impl PageCache {
     /// The payloads of pages of which a pass reads all: they are kept while there is room for more blocks, and drive out
     /// nothing. Otherwise as [`PageCache::payloads`].
     pub fn payloads_if_room(&self, wanted: &[PageRequest<'_>]) -> Few<Result<Arc<[u8]>>> {
-        let load = |positions: &[usize]| {
-            self.read(wanted, positions, |_, payload| Ok(Page::Payload(Arc::from(payload))))
+        let load = |positions: &[usize], end: End<'_>| {
+            let page = |_, payload: &[u8]| Ok(Page::Payload(Arc::from(payload)));
+            self.read(wanted, positions, page, end);
         };
         let pages = self.blocks.get_many_if(wanted, load, |kept| {
             let has_room = || kept.weight() + kept.capacity() / ROOM_LEFT_SHARE < kept.capacity();
@@ -253,21 +259,26 @@ impl PageCache {
         take: impl Fn(usize, &[u8]) -> Result<T>,
     ) -> Few<Result<T>> {
         let all: Few<usize> = (0..wanted.len()).collect();
-        self.read(wanted, &all, take)
+        let mut results: Few<Option<Result<T>>> = wanted.iter().map(|_| None).collect();
+        self.read(wanted, &all, take, &mut |at, result| results[at] = Some(result));
+        results.into_iter().map(|result| result.expect("each read has a result")).collect()
     }
 
-    /// Reads the pages at some positions of a list of requests.
+    /// Reads the pages at some positions of a list of requests, and ends the read of each, by its number among these, with what
+    /// `take` makes of its payload.
     fn read<T>(
         &self,
         wanted: &[PageRequest<'_>],
         positions: &[usize],
         take: impl Fn(usize, &[u8]) -> Result<T>,
-    ) -> Few<Result<T>> {
+        end: &mut dyn FnMut(usize, Result<T>),
+    ) {
         self.balance();
         let missing: Few<PageRequest<'_>> = positions.iter().map(|&at| wanted[at]).collect();
         missing.iter().for_each(|page| self.counts.count(page.kind, u64::from(page.bytes)));
-        let take = |number: usize, payload: &[u8]| take(positions[number], payload);
-        PageRequest::read_many(&*self.directory, &missing, take)
+        PageRequest::read_each(&*self.directory, &missing, |at, payload| {
+            end(at, payload.and_then(|payload| take(at, payload)));
+        });
     }
 
     /// Ranges of a file, which hold pages of some kind, read together and not kept.
@@ -341,7 +352,7 @@ impl Pages {
     fn get_many(
         &self,
         wanted: &[PageRequest<'_>],
-        load: impl FnMut(&[usize]) -> Few<Result<Page>>,
+        load: impl FnMut(&[usize], End<'_>),
     ) -> Few<Result<Page>> {
         self.get_many_if(wanted, load, |_| true)
     }
@@ -350,7 +361,7 @@ impl Pages {
     fn get_many_if(
         &self,
         wanted: &[PageRequest<'_>],
-        load: impl FnMut(&[usize]) -> Few<Result<Page>>,
+        load: impl FnMut(&[usize], End<'_>),
         is_kept: impl Fn(&Cache<PageKey, Page, PageWeighter>) -> bool,
     ) -> Few<Result<Page>> {
         let keys: Few<PageKey> = wanted.iter().map(key_of).collect();
@@ -386,7 +397,7 @@ mod tests {
 
     use crate::files::directory::{Lock, ReadFile, WriteFile};
     use crate::files::memory_directory::MemoryDirectory;
-    use crate::files::reads::{ReadBytes, ReadRequest};
+    use crate::files::reads::{ReadRequest, TakeRead};
     use crate::pages::page_writer::PageWriter;
     use crate::pages::paged_file::PagedFile;
 
@@ -408,11 +419,11 @@ mod tests {
         fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
             self.files.open(name)
         }
-        fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
+        fn read_each(&self, requests: &[ReadRequest], take: TakeRead<'_>) {
             self.calls.fetch_add(1, Ordering::SeqCst);
             self.reads.fetch_add(requests.len(), Ordering::SeqCst);
             std::thread::sleep(std::time::Duration::from_millis(20));
-            self.files.read_many(requests)
+            self.files.read_each(requests, take);
         }
         fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
             self.files.create(name)

@@ -233,30 +233,35 @@ impl FileEnd {
 }
 
 impl PageRequest<'_> {
-    /// Reads pages of files of a directory, in any order, and gives what `take` makes of the payload of each, or its own
-    /// error.
-    pub fn read_many<T>(
+    /// Reads pages of files of a directory, and gives the payload of each, or its own error, with its number, once it is there:
+    /// in any order.
+    pub fn read_each(
         directory: &dyn Directory,
         wanted: &[PageRequest<'_>],
-        take: impl Fn(usize, &[u8]) -> Result<T>,
-    ) -> Few<Result<T>> {
-        let request = |page: &PageRequest<'_>| {
-            let (offset, len) = (page.offset, page.bytes as usize);
-            page.file.check_range(offset, u64::from(page.bytes))?;
-            Ok(ReadRequest { file: page.file.file.clone(), offset, len })
-        };
-        let checked: Few<Result<ReadRequest>> = wanted.iter().map(request).collect();
-        let requests: Few<ReadRequest> =
-            checked.iter().filter_map(|request| request.as_ref().ok().cloned()).collect();
-        let mut read = directory.read_many(&requests).into_iter();
-        let payload = |(number, request): (usize, Result<ReadRequest>)| {
-            let page = &wanted[number];
-            request?;
-            let read = read.next().expect("each read has a result");
-            let bytes = read.context("read", page.file.name())?;
-            take(number, page.file.payload(bytes.as_slice(), page.kind, page.offset)?)
-        };
-        checked.into_iter().enumerate().map(payload).collect()
+        mut each: impl FnMut(usize, Result<&[u8]>),
+    ) {
+        let mut numbers: Few<usize> = Few::new();
+        let mut requests: Few<ReadRequest> = Few::new();
+        for (number, page) in wanted.iter().enumerate() {
+            match page.file.check_range(page.offset, u64::from(page.bytes)) {
+                Err(error) => each(number, Err(error)),
+                Ok(()) => {
+                    let (file, len) = (page.file.file.clone(), page.bytes as usize);
+                    requests.push(ReadRequest { file, offset: page.offset, len });
+                    numbers.push(number);
+                }
+            }
+        }
+        directory.read_each(&requests, &mut |at, read| {
+            let page = &wanted[numbers[at]];
+            match read.context("read", page.file.name()) {
+                Err(error) => each(numbers[at], Err(error)),
+                Ok(bytes) => {
+                    let payload = page.file.payload(bytes.as_slice(), page.kind, page.offset);
+                    each(numbers[at], payload);
+                }
+            }
+        });
     }
 }
 

@@ -44,6 +44,9 @@ enum End<V> {
     Abandoned,
 }
 
+/// Ends a load, by its number among those of a call.
+pub type EndLoad<'a, V> = &'a mut dyn FnMut(usize, Result<V>);
+
 /// What one who wants something does about it.
 enum Role<'a, K: Hash + Eq + Copy, V: Clone> {
     Loads(Loading<'a, K, V>),
@@ -72,19 +75,20 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
     }
 
     /// Several things, in order: what `find` has, or a load under way brings, or else `load`. It is called once for all
-    /// that no caller has or loads, gets their positions and gives as many results. What was loaded is given to `keep`
-    /// before anyone can load it again.
+    /// that no caller has or loads, gets their positions and ends the load of each, by its number among these: whoever waits for
+    /// one thing does not wait for the others. What was loaded is given to `keep` before anyone can load it again.
     pub fn get_many(
         &self,
         keys: &[K],
         find: impl Fn(&K) -> Option<V>,
-        mut load: impl FnMut(&[usize]) -> Few<Result<V>>,
+        mut load: impl FnMut(&[usize], EndLoad<'_, V>),
         keep: impl Fn(K, V),
     ) -> Few<Result<V>> {
         let mut results: Few<Option<Result<V>>> =
             keys.iter().map(|key| find(key).map(Ok)).collect();
         while results.iter().any(Option::is_none) {
-            let (mut positions, mut loading) = (Few::new(), Few::new());
+            let mut positions = Few::new();
+            let mut loading: Few<Option<Loading<'_, K, V>>> = Few::new();
             let mut waiting: Few<(usize, Waiting<'_, K, V>)> = Few::new();
             for (position, key) in keys.iter().enumerate() {
                 if results[position].is_some() {
@@ -97,22 +101,21 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
                         Some(found) => results[position] = Some(own.ends(Ok(found))),
                         None => {
                             positions.push(position);
-                            loading.push(own);
+                            loading.push(Some(own));
                         }
                     },
                 }
             }
             // A caller loads its own part before it waits for others: so no two callers wait for each other.
             if !positions.is_empty() {
-                let loaded = load(&positions);
-                assert_eq!(loaded.len(), positions.len(), "each load has a result");
-                for ((position, mut own), result) in positions.into_iter().zip(loading).zip(loaded)
-                {
+                load(&positions, &mut |number, result| {
+                    let mut own = loading[number].take().expect("each load ends once");
                     if let Ok(loaded) = &result {
                         keep(own.key, loaded.clone());
                     }
-                    results[position] = Some(own.ends(result));
-                }
+                    results[positions[number]] = Some(own.ends(result));
+                });
+                assert!(loading.iter().all(Option::is_none), "each load has a result");
             }
             for (position, load) in waiting {
                 results[position] = match load.load.wait() {
@@ -193,8 +196,6 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use smallvec::smallvec;
-
     use super::*;
     use crate::error::IoContext;
 
@@ -209,7 +210,9 @@ mod tests {
         keep: impl Fn(V),
     ) -> Result<V> {
         let mut load = Some(load);
-        let load = |_: &[usize]| smallvec![load.take().expect("it is loaded once")()];
+        let load = |_: &[usize], end: EndLoad<'_, V>| {
+            end(0, load.take().expect("it is loaded once")());
+        };
         let mut results = loads.get_many(&[key], |_| find(), load, |_, loaded| keep(loaded));
         results.pop().expect("one thing was asked for")
     }
@@ -317,18 +320,20 @@ mod tests {
         let kept = Mutex::new(vec![(2, 20)]);
         let find = |key: &u8| kept.lock().iter().find(|(k, _)| k == key).map(|(_, value)| *value);
         let calls = AtomicUsize::new(0);
-        let load = |positions: &[usize]| {
+        let load = |positions: &[usize], end: EndLoad<'_, u64>| {
             calls.fetch_add(1, Ordering::SeqCst);
             // A thing that is asked for twice is loaded once.
             assert_eq!(positions, [0, 2, 4]);
-            smallvec![Ok(10), Err(StorageError::Locked), Ok(40)]
+            end(2, Ok(40));
+            end(0, Ok(10));
+            end(1, Err(StorageError::Locked));
         };
         let keep = |key, value| kept.lock().push((key, value));
         let results = loads.get_many(&[1, 2, 3, 1, 4], find, load, keep);
         let values: Vec<Option<u64>> = results.into_iter().map(Result::ok).collect();
         assert_eq!(values, [Some(10), Some(20), None, Some(10), Some(40)]);
         assert_eq!(calls.load(Ordering::SeqCst), 1);
-        assert_eq!(*kept.lock(), [(2, 20), (1, 10), (4, 40)]);
+        assert_eq!(*kept.lock(), [(2, 20), (4, 40), (1, 10)], "in the order of their ends");
         assert!(lock_is_empty(&loads));
     }
 
@@ -343,10 +348,12 @@ mod tests {
                 scope.spawn(move || {
                     let keys: Vec<u64> = (0..50).map(|key| (key * (2 * reader + 1)) % 50).collect();
                     barrier.wait();
-                    let load = |positions: &[usize]| {
+                    let load = |positions: &[usize], end: EndLoad<'_, u64>| {
                         loaded.fetch_add(positions.len(), Ordering::SeqCst);
-                        thread::sleep(Duration::from_millis(1));
-                        positions.iter().map(|position| Ok(keys[*position] * 7)).collect()
+                        for (number, &position) in positions.iter().enumerate() {
+                            thread::sleep(Duration::from_micros(20));
+                            end(number, Ok(keys[position] * 7));
+                        }
                     };
                     let results = loads.get_many(&keys, |_| None, load, |_, _| ());
                     for (key, result) in keys.iter().zip(results) {
@@ -357,6 +364,36 @@ mod tests {
         });
         assert!(loaded.load(Ordering::SeqCst) < 50 * READERS, "some were shared");
         assert!(lock_is_empty(&loads));
+    }
+
+    #[test]
+    fn who_wants_one_thing_of_a_call_does_not_wait_for_the_others() {
+        let loads: SharedLoads<u8, u64> = SharedLoads::new();
+        let (came, went) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let load = |_: &[usize], end: EndLoad<'_, u64>| {
+                    came.wait();
+                    end(1, Ok(20));
+                    // The other has it before this one is there.
+                    went.wait();
+                    end(0, Ok(10));
+                };
+                let results = loads.get_many(&[1, 2], |_| None, load, |_, _| ());
+                assert!(results.iter().all(Result::is_ok));
+            });
+            let Role::Waits(wanted) = ({
+                came.wait();
+                loads.role(2)
+            }) else {
+                // It came and went already.
+                went.wait();
+                return;
+            };
+            assert!(matches!(wanted.load.wait(), End::Loaded(20)));
+            drop(wanted);
+            went.wait();
+        });
     }
 
     fn lock_is_empty<K, V>(loads: &SharedLoads<K, V>) -> bool {

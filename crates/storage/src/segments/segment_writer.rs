@@ -33,6 +33,9 @@ use crate::segments::weights::weights_of;
 const BLOCK_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
 /// An index page is closed at this size, so that the last block's entry still fits into one page.
 const INDEX_PAGE_BYTES: usize = PAGE_BYTES - HEADER_BYTES - 80;
+/// An index page is closed, too, when this many bytes of blocks wait for it: those of rows that have a block, or many, each. Of others
+/// some hundred wait.
+const WAITING_BYTES_MAX: u64 = 4 << 20;
 /// A block is closed when its long values reach this many bytes, because its rows may be read together.
 const BLOCK_EXTENT_BYTES: u64 = 256 << 10;
 
@@ -131,7 +134,9 @@ impl SegmentWriter {
             long.write(rows, from, to, &mut self.file);
             self.put_block(rows, from..to, effort, long.bytes(from, to), &sums);
             from = to;
-            if self.index.encoded_len() >= self.index_page_bytes {
+            if self.index.encoded_len() >= self.index_page_bytes
+                || self.block_bytes_waiting >= WAITING_BYTES_MAX
+            {
                 self.put_index_page()?;
                 // The next ones lie behind what was just written.
                 long = LongValues::of(rows, from, self.file.position());

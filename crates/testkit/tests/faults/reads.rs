@@ -17,6 +17,8 @@ const EVENTS: Events = Events { teams: 40, payload_bytes: 200 };
 const ROWS: i64 = 20_000;
 /// The time that a device far away takes to answer.
 const FAR: Duration = Duration::from_millis(20);
+/// The time that a page takes which is hard to read.
+const STUCK: Duration = Duration::from_secs(1);
 const NOWHERE: u64 = u64::MAX;
 
 /// A folder in memory behind a disk that takes its time. Clones share the disk.
@@ -29,8 +31,12 @@ struct SlowDirectory {
 struct Disk {
     /// How long a read takes, in milliseconds.
     pause: AtomicU64,
-    /// Reads of segments at this place fail.
+    /// Reads of segments at this place fail, ...
     broken: AtomicU64,
+    /// ... and at this one take a second.
+    stuck: AtomicU64,
+    /// Reads of segments.
+    reads: AtomicUsize,
     /// The place of the last read of a segment.
     last: AtomicU64,
     under_way: AtomicUsize,
@@ -48,6 +54,8 @@ impl SlowDirectory {
         let disk = Disk {
             pause: AtomicU64::new(0),
             broken: AtomicU64::new(NOWHERE),
+            stuck: AtomicU64::new(NOWHERE),
+            reads: AtomicUsize::new(0),
             last: AtomicU64::new(0),
             under_way: AtomicUsize::new(0),
             most_under_way: AtomicUsize::new(0),
@@ -76,7 +84,11 @@ impl ReadFile for SlowFile {
         thread::sleep(Duration::from_millis(disk.pause.load(Ordering::SeqCst)));
         disk.under_way.fetch_sub(1, Ordering::SeqCst);
         if self.is_segment {
+            disk.reads.fetch_add(1, Ordering::SeqCst);
             disk.last.store(offset, Ordering::SeqCst);
+            if disk.stuck.load(Ordering::SeqCst) == offset {
+                thread::sleep(STUCK);
+            }
             if disk.broken.load(Ordering::SeqCst) == offset {
                 return Err(io::Error::from_raw_os_error(5));
             }
@@ -199,6 +211,59 @@ fn a_page_that_cannot_be_read_fails_those_who_need_it_together_and_no_others() {
     directory.break_at(NOWHERE);
     assert_eq!(table.get(&among_others, None).unwrap().positions.iter().flatten().count(), 301);
     assert_eq!(table.sample(&all).unwrap().num_rows() as i64, ROWS);
+}
+
+#[test]
+fn a_page_that_takes_a_second_holds_up_those_who_need_it_and_no_others() {
+    const READERS: i64 = 20;
+    let directory = SlowDirectory::new();
+    let (_db, table) = database(&directory);
+    table.get(&keys([7_000]), None).unwrap();
+    directory.disk.stuck.store(directory.disk.last.load(Ordering::SeqCst), Ordering::SeqCst);
+    directory.take(Duration::from_millis(50));
+    let started = Instant::now();
+    thread::scope(|scope| {
+        // Asks for all blocks at once, the slow one among them.
+        let sample = scope.spawn(|| {
+            let all = SampleRequest { n: ROWS as u64, seed: Some(1), ..Default::default() };
+            assert_eq!(table.sample(&all).unwrap().num_rows() as i64, ROWS);
+            started.elapsed()
+        });
+        let others = (0..READERS).map(|reader| {
+            let table = &table;
+            scope.spawn(move || {
+                // While the sample waits, of blocks beside the slow one and elsewhere.
+                thread::sleep(Duration::from_millis(80));
+                for id in [7_000 - 40 * reader - 100, 7_100 + 40 * reader, 500 * reader + 250] {
+                    assert_eq!(table.get(&keys([id]), None).unwrap().positions, [Some(0)]);
+                }
+                started.elapsed()
+            })
+        });
+        let others: Vec<_> = others.collect();
+        let last = others.into_iter().map(|other| other.join().unwrap()).max().unwrap();
+        let of_sample = sample.join().unwrap();
+        assert!(of_sample >= STUCK, "{of_sample:?}");
+        assert!(last < STUCK, "{last:?}");
+    });
+}
+
+#[test]
+fn keys_in_no_order_have_each_block_read_once() {
+    let directory = SlowDirectory::new();
+    let (_db, table) = database(&directory);
+    let reads = |ids: Vec<i64>| {
+        directory.disk.reads.store(0, Ordering::SeqCst);
+        let found = table.get(&keys(ids.iter().copied()), None).unwrap();
+        for (id, position) in ids.iter().zip(&found.positions) {
+            let row = found.rows.slice(position.unwrap() as usize, 1);
+            assert_eq!(drillcore_testkit::event_table::ids(&row), [*id]);
+        }
+        directory.disk.reads.load(Ordering::SeqCst)
+    };
+    let in_order = reads((0..3_000).collect());
+    let in_no_order = reads((0..3_000).map(|at| at * 1_777 % 3_000).collect());
+    assert!(in_no_order <= in_order + in_order / 10, "{in_no_order} reads, {in_order} in order");
 }
 
 #[test]
