@@ -91,6 +91,8 @@ pub struct Error {
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     /// What the system had too little of, if that is why an operation on a file failed.
     lack: Option<Lack>,
+    /// What background work reads could not be read, so nothing that others need is in doubt.
+    is_of_input: bool,
 }
 
 /// Runs one call of a face. A panic in it, which is a bug, becomes an error of kind `Internal`, so that it
@@ -120,7 +122,7 @@ const LISTED_MAX: usize = 20;
 impl Error {
     /// An error for a caller, as a [`Predicate`](crate::Predicate) may have one.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), source: None, lack: None }
+        Error { kind, message: message.into(), source: None, lack: None, is_of_input: false }
     }
 
     /// The same, with the error that led to it.
@@ -157,6 +159,25 @@ impl Error {
                 Ok(Error { source: self.source, ..lacking })
             }
         }
+    }
+
+    /// The same error, of reading what background work is to rewrite, or has just written.
+    pub(crate) fn of_input(self) -> Error {
+        Error { is_of_input: matches!(self.kind, ErrorKind::Io | ErrorKind::Corrupt), ..self }
+    }
+
+    /// The error of background work that changed nothing and is tried again later, if it is one of that kind: something was
+    /// lacking, or its input could not be read. Any other one is an error.
+    pub(crate) fn if_postponed(self) -> Result<Error> {
+        match self.lack.is_none() && self.is_of_input {
+            true => Ok(self),
+            false => self.if_lacking(),
+        }
+    }
+
+    /// Whether another try soon may find it gone: damage stays.
+    pub(crate) fn is_lasting(&self) -> bool {
+        self.kind == ErrorKind::Corrupt
     }
 
     /// The same, saying first what was to be done, unless it names the path that is meant.

@@ -71,6 +71,11 @@ pub fn wait(core: &Core, table: TableId, interrupt: &Interrupt, progress: &Progr
             if let Some(fault) = &entry.index_fault {
                 return Err(fault.clone());
             }
+            if let Some(put_off) =
+                entry.merge_put_off.as_ref().filter(|put_off| put_off.is_lasting())
+            {
+                return Err(put_off.why().clone());
+            }
             (entry.rows_to_index(), entry.indexing.is_empty())
         };
         // Segments that come up meanwhile wait, too.

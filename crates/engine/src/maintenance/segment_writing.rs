@@ -44,7 +44,7 @@ pub struct Input {
 pub enum Written {
     /// For each input. None, if all rows were erased, or if tombstones were all there was, and nothing is left for them to hide.
     Segments(Vec<Vec<Piece>>),
-    /// Room or file descriptors were lacking; what was written was removed.
+    /// Room or file descriptors were lacking, or the pieces, or what was written, could not be read. What was written was removed.
     Nothing(Error),
 }
 
@@ -82,7 +82,7 @@ pub fn write_segments(
     let partitions = match partitions(core, &inputs, &within) {
         Ok(partitions) => partitions,
         // The keys to cut at are read from segments.
-        Err(error) => return Ok(Written::Nothing(error.if_lacking()?)),
+        Err(error) => return Ok(Written::Nothing(error.of_input().if_postponed()?)),
     };
     match core.wal.get() {
         // Of what is in the segments, and of what is older, nothing may be lost that these outlive. So a
@@ -111,7 +111,9 @@ pub fn write_segments(
             return Ok(None);
         }
         let directory = core.directory.as_ref();
-        let segment = Segment::open(directory, partition.id, layout, core.cache.clone())?;
+        let segment = Segment::open(directory, partition.id, layout, core.cache.clone());
+        // Nothing names it yet: what cannot be read is written anew.
+        let segment = segment.map_err(|error| Error::from(error).of_input())?;
         let piece = Piece::from(Arc::new(segment));
         liveness.into_iter().for_each(|liveness| piece.liveness.note(liveness));
         Ok(Some(piece))
@@ -135,7 +137,7 @@ pub fn write_segments(
                 core.removals.defer(Segment::file_name(*id), 0, ManifestVersion::EVERYTHING);
             }
             core.removals.sweep();
-            let why = error.if_lacking()?;
+            let why = error.if_postponed()?;
             for Partition { id, .. } in &partitions {
                 // At once: what it takes is lacking.
                 let _ = core.directory.remove(&Segment::file_name(*id));
@@ -193,9 +195,10 @@ fn write_rows(
         .map(|(piece, source)| (piece, source.in_checked_order()));
     let fold = TablePolicy::of(layout).fold();
     let (mut carried, sources) = CarriedLiveness::of(layout, &fold, rows.pieces(), sources);
-    let mut merger = Merger::new(sources, Direction::Forward, fold, BATCH_ROWS)?;
+    let merger = Merger::new(sources, Direction::Forward, fold, BATCH_ROWS);
+    let mut merger = merger.map_err(Error::of_input)?;
     let mut looked_for = 0;
-    while let Some(rows) = merger.next_rows()? {
+    while let Some(rows) = merger.next_rows().map_err(Error::of_input)? {
         (within.go_on)()?;
         let rows = if is_oldest { without_tombstones(layout, rows) } else { rows };
         let rows = carried.take(rows);

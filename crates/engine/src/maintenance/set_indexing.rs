@@ -11,7 +11,7 @@ use drillcore_storage::postings::set_postings::SetPostings;
 use drillcore_storage::segments::postings_writer::write_postings;
 use drillcore_storage::segments::segment::Segment;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::room::{self, Spare};
 use crate::state::core::Core;
 use crate::state::guarded::State;
@@ -23,8 +23,8 @@ const ROW_BYTES: u64 = 4;
 
 /// Lists the rows of the indexed sets of a segment, and attaches the list to it. Gives up without a word when
 /// the database closes, or the list would not help any more. What keeps it from being written is noted with
-/// the table, and no failure of the database: answers do without. If that is too little room, it is put off. `rows_done`
-/// hears how many rows were looked at, between batches.
+/// the table, and no failure of the database: answers do without. If that is too little room, or a file that cannot be read
+/// or written, it is put off. `rows_done` hears how many rows were looked at, between batches.
 ///
 /// # Errors
 /// The manifest or the folder could not be written.
@@ -66,7 +66,12 @@ pub fn index(
         Err(error) => {
             core.removals.defer(SetPostings::file_name(file), 0, ManifestVersion::EVERYTHING);
             core.removals.sweep();
-            let fault = match Error::from(error).if_lacking() {
+            // A device that failed once may not fail again.
+            let fault = match Error::from(error) {
+                why if why.kind() == ErrorKind::Io => why.of_input().if_postponed(),
+                fault => fault.if_lacking(),
+            };
+            let fault = match fault {
                 Ok(why) => return Ok(Done::PutOff(why)),
                 Err(fault) => fault,
             };

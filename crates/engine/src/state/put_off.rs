@@ -1,4 +1,4 @@
-//! Background work that lacked room on the disk or file descriptors, and is tried again later.
+//! Background work that lacked room on the disk or file descriptors, or could not read its input, and is tried again later.
 //!
 //! Nothing is lost by waiting: the inputs are as they were. Flushes and merges of a table are put off separately, so
 //! that rows still leave memory where only a merge does not fit.
@@ -9,8 +9,10 @@ use crate::error::{Error, Result};
 
 /// The pause after the first try; it doubles with each ...
 const PAUSE: Duration = Duration::from_millis(50);
-/// ... up to this.
+/// ... up to this, ...
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// ... or up to this where it is damage that keeps it from being done, which seldom goes.
+const DAMAGE_PAUSE_MAX: Duration = Duration::from_secs(600);
 /// After this many tries in vain, a call that waits for the work fails with the reason why it is not done.
 const TRIES_IN_VAIN: u32 = 5;
 
@@ -20,7 +22,8 @@ const TRIES_IN_VAIN: u32 = 5;
 pub enum Done {
     /// Its result is installed, or not wanted any more.
     Installed,
-    /// There was no room for its result, or no file descriptor. Nothing has changed, and it will be tried again.
+    /// There was no room for its result, or no file descriptor, or its input could not be read. Nothing has changed, and it will
+    /// be tried again.
     PutOff(Error),
 }
 
@@ -46,7 +49,8 @@ impl PutOff {
     /// Puts work off that may have been put off before.
     pub fn again(before: Option<&PutOff>, why: Error, now: Instant) -> PutOff {
         let tries = before.map_or(0, |before| before.tries).saturating_add(1);
-        let pause = PAUSE.saturating_mul(1 << (tries - 1).min(16)).min(PAUSE_MAX);
+        let pause_max = if why.is_lasting() { DAMAGE_PAUSE_MAX } else { PAUSE_MAX };
+        let pause = PAUSE.saturating_mul(1 << (tries - 1).min(16)).min(pause_max);
         PutOff { why, tries, until: now + pause }
     }
 

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ struct SlowDirectory {
 struct Disk {
     /// How long a read takes, in milliseconds.
     pause: AtomicU64,
+    /// All reads of segments fail.
+    is_broken: AtomicBool,
     /// Reads of segments at this place fail, ...
     broken: AtomicU64,
     /// ... and at this one take a second.
@@ -53,6 +55,7 @@ impl SlowDirectory {
     fn new() -> SlowDirectory {
         let disk = Disk {
             pause: AtomicU64::new(0),
+            is_broken: AtomicBool::new(false),
             broken: AtomicU64::new(NOWHERE),
             stuck: AtomicU64::new(NOWHERE),
             reads: AtomicUsize::new(0),
@@ -89,7 +92,8 @@ impl ReadFile for SlowFile {
             if disk.stuck.load(Ordering::SeqCst) == offset {
                 thread::sleep(STUCK);
             }
-            if disk.broken.load(Ordering::SeqCst) == offset {
+            let is_broken = disk.is_broken.load(Ordering::SeqCst);
+            if is_broken || disk.broken.load(Ordering::SeqCst) == offset {
                 return Err(io::Error::from_raw_os_error(5));
             }
         }
@@ -246,6 +250,82 @@ fn a_page_that_takes_a_second_holds_up_those_who_need_it_and_no_others() {
         assert!(of_sample >= STUCK, "{of_sample:?}");
         assert!(last < STUCK, "{last:?}");
     });
+}
+
+/// A device that fails for a while keeps merges and set indexes from being made, and nothing else.
+#[test]
+fn merges_and_set_indexes_wait_for_a_device_that_cannot_be_read() {
+    let directory = SlowDirectory::new();
+    let options = Options { cache_bytes: 0, ..Options::default() };
+    let db = Database::open_in(Arc::new(directory.clone()), options).unwrap();
+    let table = db.create_table("events", Events::spec()).unwrap();
+    table.unindex_all_sets().unwrap();
+    let hold = db.hold_maintenance();
+    for part in 0..6 {
+        EVENTS.append(&table, &(0..2_000).map(|id| id * 6 + part).collect::<Vec<_>>());
+        db.flush().unwrap();
+    }
+    let is_broken = |is_so: bool| directory.disk.is_broken.store(is_so, Ordering::SeqCst);
+    is_broken(true);
+    drop(hold);
+    let error = db.compact().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    table.index_all_sets().unwrap();
+    let error = table.wait_for_set_index().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    let stats = || db.stats().unwrap();
+    assert!(stats().tables[0].merge_put_off.as_ref().unwrap().contains("os error 5"));
+    assert_eq!(stats().writer.unwrap().failure, None);
+    // Rows go in, and out to the disk once what was written there can be read.
+    EVENTS.append(&table, &[100_000]);
+    assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(stats().writer.unwrap().failure, None);
+    is_broken(false);
+    db.flush().unwrap();
+    db.compact().unwrap();
+    table.wait_for_set_index().unwrap();
+    assert_eq!(stats().tables[0].segments, 1);
+    assert_eq!(table.snapshot().unwrap().rows().unwrap(), 12_001);
+    assert!(db.verify().unwrap().faults.is_empty());
+}
+
+/// A damaged page keeps the rows of its segment from being merged; what is intact is read, and all is written as before.
+#[test]
+fn a_damaged_segment_is_not_merged_and_keeps_nobody_from_writing() {
+    let directory = SlowDirectory::new();
+    let options = || Options { cache_bytes: 0, ..Options::default() };
+    {
+        let db = Database::open_in(Arc::new(directory.clone()), options()).unwrap();
+        let table = db.create_table("events", Events::spec()).unwrap();
+        let _hold = db.hold_maintenance();
+        for part in 0..3 {
+            EVENTS.append(&table, &(0..2_000).map(|id| id * 3 + part).collect::<Vec<_>>());
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+    }
+    let files = &directory.files;
+    let names = files.list().unwrap();
+    let name = names.iter().find(|name| name.starts_with("segment-")).unwrap();
+    let mut bytes = drillcore::directory::read_file(files, name).unwrap();
+    bytes[9_000] ^= 1;
+    files.remove(name).unwrap();
+    files.create(name).unwrap().write_all(&bytes).unwrap();
+    let db = Database::open_in(Arc::new(files.clone()), options()).unwrap();
+    let table = db.table("events").unwrap();
+    for _ in 0..2 {
+        let error = db.compact().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    EVENTS.append(&table, &[100_000]);
+    db.flush().unwrap();
+    let stats = db.stats().unwrap();
+    assert_eq!(stats.writer.unwrap().failure, None);
+    assert!(stats.tables[0].merge_put_off.as_ref().unwrap().contains(name));
+    assert_eq!(table.snapshot().unwrap().get(&keys([100_000]), None).unwrap().positions, [Some(0)]);
+    assert_eq!(db.verify().unwrap().faults.len(), 1);
+    db.close().unwrap();
 }
 
 #[test]

@@ -109,6 +109,24 @@ fn a_merge_that_does_not_fit_is_put_off_and_reported_while_what_fits_goes_on() {
 }
 
 #[test]
+fn a_set_index_that_does_not_fit_is_an_error_for_who_waits_and_is_made_once_there_is_room() {
+    let (directory, mut rng) = (FaultDirectory::new(), Rng::keyed(3, 0));
+    let database = open(&directory, Durability::Os).unwrap();
+    let table = database.create_table("t", spec().set("text").without_set_index()).unwrap();
+    table.append(&rows(900, &mut rng), OnError::Raise).unwrap();
+    database.flush().unwrap();
+    // Enough for the manifest to say which sets are wanted.
+    directory.set_capacity(Some(used_bytes(&directory) + 3 * MIB / 2));
+    table.index_all_sets().unwrap();
+    let error = table.wait_for_set_index().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+    check_writable(&database);
+    directory.set_capacity(None);
+    wait_until("the index is there", || table.wait_for_set_index().is_ok());
+    assert!(database.verify().unwrap().faults.is_empty());
+}
+
+#[test]
 fn a_full_disk_refuses_what_does_not_fit_and_takes_it_once_there_is_room() {
     for durability in DURABILITIES {
         let (directory, mut rng) = (FaultDirectory::new(), Rng::keyed(2, 0));
