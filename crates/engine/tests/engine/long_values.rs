@@ -153,7 +153,9 @@ fn a_value_that_is_too_long_is_refused_by_column_length_and_limit() {
 
 #[test]
 fn a_key_that_is_too_long_is_refused_whatever_keys_mean() {
-    let db = Database::in_memory(Options::default()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let logged = || db.stats().unwrap().wal_bytes;
     let columns = ["a", "b", "more"].map(|name| Field::new(name, DataType::Utf8, true));
     let spec = |merge: Merge| TableSpec {
         columns: Arc::new(Schema::new(columns.to_vec())),
@@ -169,8 +171,12 @@ fn a_key_that_is_too_long_is_refused_whatever_keys_mean() {
     let half = 32 << 10;
     for (name, merge) in [("append", Merge::Append), ("upsert", Merge::Upsert)] {
         let table = db.create_table(name, spec(merge)).unwrap();
+        table.append(&batch([1, 1, 1]), OnError::Raise).unwrap();
+        let before = logged();
+        assert!(before > 0);
         let error = table.append(&batch([half, half + 1, 1]), OnError::Raise).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(logged(), before, "nothing was logged");
         let expected = r#"row 0: key columns "a", "b": the strings of the key have 65537 bytes"#;
         assert!(error.to_string().starts_with(expected), "{error}");
         table.append(&batch([half, half, half]), OnError::Raise).unwrap();

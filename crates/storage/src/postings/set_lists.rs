@@ -1,56 +1,73 @@
 //! Collecting the rows of each set while a segment's rows go by, and writing them as postings.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 use drillcore_format::error::FormatError;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::page::PageKind;
 use drillcore_format::postings::{GroupWeight, PostingsWriter, WEIGHT_GROUP};
 use drillcore_format::rows::{Layout, Rows};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
 
 use crate::error::Result;
 use crate::pages::page_writer::PageWriter;
-use crate::postings::ordinal_list::OrdinalList;
+use crate::postings::ordinal_list::{OrdinalArena, OrdinalList};
 
-/// The ordinals of each indexed set: about a byte or two a row. Of each weight column what the members weigh: a quarter of
-/// a byte a row.
+/// The ordinals of each indexed set: a byte or two a row, and some 60 bytes and its value a set. Of each weight column what the
+/// members weigh: a quarter of a byte a row, and at least 32 bytes a set.
 pub struct SetLists {
     indexed: IndexedSets,
     weight_columns: usize,
-    numbers: HashMap<Box<[u8]>, usize>,
+    /// The numbers of sets, to be found by their values.
+    numbers: HashTable<u32>,
+    hasher: FixedState,
+    /// All values, one after the other, ...
+    values: Vec<u8>,
+    /// ... and where that of each set ends.
+    ends: Vec<u64>,
     /// By the set's number.
-    lists: Vec<SetList>,
+    ordinals: Vec<OrdinalList>,
+    arena: OrdinalArena,
+    /// By the set's number, of each group of members one for each weight column. Empty, if there is none.
+    groups: Vec<Vec<GroupWeight>>,
 }
 
 /// The members of a set.
-#[derive(Default)]
-pub struct SetList {
-    pub ordinals: OrdinalList,
-    /// Of each group of members, one for each weight column.
-    groups: Vec<GroupWeight>,
+pub struct SetList<'a> {
+    lists: &'a SetLists,
+    number: usize,
 }
 
-impl SetList {
-    fn push(&mut self, ordinal: u32, units: impl ExactSizeIterator<Item = u64>) {
-        let columns = units.len();
-        if self.ordinals.len().is_multiple_of(WEIGHT_GROUP) {
-            self.groups.resize(self.groups.len() + columns, GroupWeight::default());
-        }
-        let last = self.groups.len() - columns;
-        self.groups[last..].iter_mut().zip(units).for_each(|(group, units)| group.add(units));
-        self.ordinals.push(ordinal);
+impl<'a> SetList<'a> {
+    pub fn len(&self) -> u64 {
+        self.lists.ordinals[self.number].len()
     }
 
-    /// What each group weighs by one weight column; `columns` is the number of all weight columns.
-    pub fn groups(&self, weight: usize, columns: usize) -> impl Iterator<Item = GroupWeight> + '_ {
-        self.groups.iter().copied().skip(weight).step_by(columns)
+    pub fn ordinals(&self) -> impl Iterator<Item = u32> + use<'a> {
+        self.lists.ordinals[self.number].iter(&self.lists.arena)
+    }
+
+    /// What each group weighs by one weight column.
+    pub fn groups(&self, weight: usize) -> impl Iterator<Item = GroupWeight> + use<'a> {
+        let of_set = self.lists.groups.get(self.number).map_or(&[][..], Vec::as_slice);
+        of_set.iter().copied().skip(weight).step_by(self.lists.weight_columns.max(1))
     }
 }
 
 impl SetLists {
     pub fn new(indexed: IndexedSets, layout: &Layout) -> SetLists {
-        let weight_columns = layout.weight_count();
-        SetLists { indexed, weight_columns, numbers: HashMap::new(), lists: Vec::new() }
+        SetLists {
+            indexed,
+            weight_columns: layout.weight_count(),
+            numbers: HashTable::new(),
+            hasher: FixedState::default(),
+            values: Vec::new(),
+            ends: Vec::new(),
+            ordinals: Vec::new(),
+            arena: OrdinalArena::default(),
+            groups: Vec::new(),
+        }
     }
 
     pub fn indexed(&self) -> &IndexedSets {
@@ -74,51 +91,76 @@ impl SetLists {
             .expect("a segment has fewer than 2^32 rows")
             - rows.len() as u32;
         let numbers: Vec<Option<usize>> =
-            codes.values.into_iter().map(|value| self.number(value)).collect();
+            codes.values.iter().map(|value| self.number(value)).collect();
         for (row, &code) in codes.codes.iter().enumerate() {
             if let Some(number) = numbers[code as usize] {
-                let units = weights.iter().map(|units| units[row]);
-                self.lists[number].push(first + row as u32, units);
+                if self.weight_columns > 0 {
+                    self.weigh(number, weights.iter().map(|units| units[row]));
+                }
+                self.ordinals[number].push(&mut self.arena, first + row as u32);
             }
         }
         Ok(())
     }
 
+    /// Adds what a member of a set weighs, before it is listed.
+    fn weigh(&mut self, number: usize, units: impl Iterator<Item = u64>) {
+        let groups = &mut self.groups[number];
+        if self.ordinals[number].len().is_multiple_of(WEIGHT_GROUP as u64) {
+            // Most sets of a table with many have one group.
+            groups.reserve_exact(self.weight_columns);
+            groups.resize(groups.len() + self.weight_columns, GroupWeight::default());
+        }
+        let last = groups.len() - self.weight_columns;
+        groups[last..].iter_mut().zip(units).for_each(|(group, units)| group.add(units));
+    }
+
     /// The number of an indexed set, a new one if need be.
-    fn number(&mut self, value: Box<[u8]>) -> Option<usize> {
-        if !self.indexed.contains(&value) {
+    fn number(&mut self, value: &[u8]) -> Option<usize> {
+        if !self.indexed.contains(value) {
             return None;
         }
-        if let Some(&number) = self.numbers.get(&value) {
-            return Some(number);
+        let SetLists { numbers, hasher, values, ends, .. } = self;
+        let hash = hasher.hash_one(value);
+        let is_it = |number: &u32| value_at(values, ends, *number as usize) == value;
+        if let Some(&number) = numbers.find(hash, is_it) {
+            return Some(number as usize);
         }
-        self.numbers.insert(value, self.lists.len());
-        self.lists.push(SetList::default());
-        Some(self.lists.len() - 1)
+        let number = ends.len();
+        values.extend_from_slice(value);
+        ends.push(values.len() as u64);
+        let hash_of = |number: &u32| hasher.hash_one(value_at(values, ends, *number as usize));
+        numbers.insert_unique(hash, number as u32, hash_of);
+        self.ordinals.push(OrdinalList::default());
+        if self.weight_columns > 0 {
+            self.groups.push(Vec::new());
+        }
+        Some(number)
     }
 
     /// The number of sets with rows.
     pub fn len(&self) -> usize {
-        self.lists.len()
+        self.ends.len()
     }
 
     /// Each set with its members, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &SetList)> {
-        self.numbers.iter().map(|(value, &number)| (&**value, &self.lists[number]))
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], SetList<'_>)> {
+        let value = |number| value_at(&self.values, &self.ends, number);
+        (0..self.len()).map(move |number| (value(number), SetList { lists: self, number }))
     }
 
     /// Writes postings, directory and its summary, whose place is returned. The segment has `rows` rows.
     pub fn write(&self, rows: u64, file: &mut PageWriter) -> Result<(u64, u32)> {
-        let mut lists: Vec<(&[u8], &SetList)> = self.iter().collect();
-        lists.sort_unstable_by_key(|(value, _)| *value);
-        let columns = self.weight_columns;
-        let mut writer = PostingsWriter::new(file.id(), file.position(), columns);
-        for (value, list) in lists {
+        let value = |number: u32| value_at(&self.values, &self.ends, number as usize);
+        let mut numbers: Vec<u32> = (0..self.len() as u32).collect();
+        numbers.sort_unstable_by_key(|&number| value(number));
+        let mut writer = PostingsWriter::new(file.id(), file.position(), self.weight_columns);
+        for number in numbers {
+            let list = SetList { lists: self, number: number as usize };
             let weights: Vec<Vec<GroupWeight>> =
-                (0..columns).map(|weight| list.groups(weight, columns).collect()).collect();
-            let ordinals = &list.ordinals;
-            let (len, all) = (ordinals.len(), ordinals.len() == rows);
-            writer.push(value, ordinals.iter(), len, all, &weights, file.pending());
+                (0..self.weight_columns).map(|weight| list.groups(weight).collect()).collect();
+            let (len, all) = (list.len(), list.len() == rows);
+            writer.push(value(number), list.ordinals(), len, all, &weights, file.pending());
             file.write_portion()?;
         }
         let directory = writer.finish(file.pending());
@@ -126,4 +168,10 @@ impl SetLists {
         directory.encode(&mut payload);
         Ok(file.put_page(PageKind::SetSummary, &payload, false))
     }
+}
+
+/// The value of a set, of all that lie one after the other.
+fn value_at<'a>(values: &'a [u8], ends: &[u64], number: usize) -> &'a [u8] {
+    let begin = number.checked_sub(1).map_or(0, |before| ends[before]);
+    &values[begin as usize..ends[number] as usize]
 }

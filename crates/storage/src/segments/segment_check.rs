@@ -238,20 +238,19 @@ fn check_sets(segment: &Segment, sets: &SetLists) -> Result<()> {
     }
     let columns = segment.layout().weight_count();
     for (value, list) in sets.iter() {
-        let (ordinals, members) = (&list.ordinals, postings.members(value)?);
-        let members = members.expect("only indexed sets were noted");
-        if members.len() != ordinals.len() {
-            let (found, expected) = (members.len(), ordinals.len());
+        let members = postings.members(value)?.expect("only indexed sets were noted");
+        if members.len() != list.len() {
+            let (found, expected) = (members.len(), list.len());
             return Err(fault(segment, format!("a set lists {found} rows, but has {expected}")));
         }
-        for (position, ordinal) in ordinals.iter().enumerate() {
+        for (position, ordinal) in list.ordinals().enumerate() {
             if members.ordinal(position as u64)? != u64::from(ordinal) {
                 return Err(fault(segment, format!("row {ordinal} is missing from its set")));
             }
         }
         for weight in 0..columns {
             let mut before = 0;
-            for (number, group) in (0u64..).zip(list.groups(weight, columns)) {
+            for (number, group) in (0u64..).zip(list.groups(weight)) {
                 let expected = WeightGroup { number, before, weight: group };
                 if members.weight_group(weight, number)? != expected {
                     let detail = format!("group {number} of a set weighs other than {expected:?}");

@@ -374,6 +374,54 @@ fn every_way_to_read_gives_the_same_rows() {
     }
 }
 
+/// Postings say which rows a set has: those of another segment would say it of the wrong ones.
+#[test]
+fn a_postings_file_of_another_segment_is_refused_by_name_and_left_as_it_is() {
+    let files = MemoryDirectory::new();
+    let open = || Database::open_in(Arc::new(files.clone()), Options::default());
+    {
+        let db = open().unwrap();
+        let table = db.create_table("events", Events::spec()).unwrap();
+        table.unindex_all_sets().unwrap();
+        let _hold = db.hold_maintenance();
+        for part in 0..2 {
+            EVENTS.append(&table, &(0..2_000).map(|id| id * 2 + part).collect::<Vec<_>>());
+            db.flush().unwrap();
+        }
+    }
+    {
+        let db = open().unwrap();
+        let table = db.table("events").unwrap();
+        table.index_all_sets().unwrap();
+        table.wait_for_set_index().unwrap();
+        db.close().unwrap();
+    }
+    let all = || -> Vec<(String, Vec<u8>)> {
+        let mut names = files.list().unwrap();
+        names.sort();
+        let read = |name: String| (drillcore::directory::read_file(&files, &name).unwrap(), name);
+        names.into_iter().map(read).map(|(bytes, name)| (name, bytes)).collect()
+    };
+    let before = all();
+    let postings: Vec<_> =
+        before.iter().filter(|(name, _)| name.starts_with("postings-")).collect();
+    let [(first, of_first), (second, of_second)] = postings[..] else {
+        panic!("{} postings files", postings.len())
+    };
+    for (name, bytes) in [(first, of_second), (second, of_first)] {
+        files.remove(name).unwrap();
+        files.create(name).unwrap().write_all(bytes).unwrap();
+    }
+    let swapped = all();
+    let error = open().err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.to_string().contains("postings-"), "{error}");
+    let after = all();
+    for (name, bytes) in &swapped {
+        assert!(after.iter().any(|(of, kept)| of == name && kept == bytes), "{name} is as it was");
+    }
+}
+
 #[test]
 fn a_database_of_another_version_is_refused_by_name_and_left_as_it_is() {
     for version in [1, 2, 4] {
