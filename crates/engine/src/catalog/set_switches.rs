@@ -48,8 +48,9 @@ pub fn change(
     let entry = state.tables.get_mut(&table);
     let entry = entry.expect("tables are dropped under the manifest's lock");
     entry.set_schema(entry.schema.with_indexed(indexed));
-    state.reshaped();
+    let replaced = state.reshaped();
     drop(state);
+    drop(replaced);
     core.wake_all();
     Ok(())
 }

@@ -77,7 +77,9 @@ pub fn create(core: &Core, name: &str, spec: &TableSpec) -> Result<Known> {
     let known = Known::of(id, &table);
     state.tables.insert(id, table);
     state.next_table = TableId(id.0 + 1);
-    state.reshaped();
+    let replaced = state.reshaped();
+    drop(state);
+    drop(replaced);
     Ok(known)
 }
 
@@ -110,9 +112,10 @@ pub fn drop_table(core: &Core, id: TableId, name: &str) -> Result<()> {
     // Runs that a job works on are given back by the job.
     let free = table.runs.iter().filter(|slot| !slot.taken);
     state.buffered_bytes -= free.map(|slot| slot.piece.bytes()).sum::<u64>();
-    state.reshaped();
+    let replaced = state.reshaped();
     core.wake_all();
     drop(state);
+    drop(replaced);
     let segments = table.segments.iter().map(|slot| &slot.piece);
     let version = manifest.version();
     jobs::remove_unless_pinned(core, segments, version);
@@ -145,7 +148,9 @@ pub fn rename_table(core: &Core, id: TableId, name: &str) -> Result<()> {
     let mut state = core.state();
     let table = state.tables.get_mut(&id).expect("tables are dropped under the manifest's lock");
     table.name = Arc::from(name);
-    state.reshaped();
+    let replaced = state.reshaped();
+    drop(state);
+    drop(replaced);
     Ok(())
 }
 
@@ -202,8 +207,9 @@ pub fn copy_table(core: &Core, source: TableId, name: &str, interrupt: &Interrup
     made.segments_changed();
     let mut state = core.state();
     state.tables.insert(id, made);
-    state.reshaped();
+    let replaced = state.reshaped();
     drop(state);
+    drop(replaced);
     core.wake_all();
     Ok(())
 }

@@ -265,7 +265,9 @@ fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
         let slot = compacted.map(|run| fresh.slot(0, run, entry));
         replace(&mut entry.runs, runs, slot.into_iter().collect());
     }
-    state.changed(table);
+    let replaced = state.changed(table);
+    drop(state);
+    drop(replaced);
     Ok(())
 }
 
@@ -368,8 +370,9 @@ fn flush(
     let fresh = fresh.into_slots(entry, noted);
     entry.segments.extend(fresh);
     entry.segments_changed();
-    state.changed(table);
+    let replaced = state.changed(table);
     drop(state);
+    drop(replaced);
     let version = manifest.version();
     drop(manifest);
     if let Some(wal) = core.wal.get() {
@@ -469,8 +472,9 @@ fn merge(
         replace(&mut entry.segments, &group.segments, merged);
     }
     entry.segments_changed();
-    state.changed(table);
+    let replaced = state.changed(table);
     drop(state);
+    drop(replaced);
     let removed = groups.iter().flat_map(|group| &group.segments);
     remove_unless_pinned(core, removed, manifest.version());
     drop(manifest);

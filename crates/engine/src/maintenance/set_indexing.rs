@@ -118,6 +118,8 @@ pub fn give_back(core: &Core, table: TableId, segment: &Arc<Segment>) {
         entry.indexing.retain(|indexing| !Arc::ptr_eq(&indexing.segment, segment));
         release(&mut entry.segments, std::slice::from_ref(segment));
         entry.is_indexed = false;
-        state.changed(table);
+        let replaced = state.changed(table);
+        drop(state);
+        drop(replaced);
     }
 }

@@ -433,7 +433,7 @@ impl Reader {
         }
         let for_others = Lease::take_moment(directory.clone(), version, lsn, fresh_seed())?;
         drop(wide);
-        let mut shown = state.version(lsn);
+        let (mut shown, _) = state.version(lsn);
         let identified =
             |moment: &Moment| identity.into_iter().fold(moment.clone(), Moment::of_database);
         let mut fixed = fixed.map(identified);

@@ -87,8 +87,9 @@ pub fn set_ttl(
     let entry = entry.expect("tables are dropped under the manifest's lock");
     entry.flushed = entry.flushed.max(flushed.unwrap_or_default());
     entry.set_ttl(ttl);
-    state.reshaped();
+    let replaced = state.reshaped();
     drop(state);
+    drop(replaced);
     drop((manifest, exclusive, stopped));
     core.wake_all();
     Ok(())
@@ -274,8 +275,9 @@ impl Drop for StoppedClock<'_> {
             entry.clock_stopped = None;
         }
         // The newest snapshot may be of before.
-        state.reshaped();
+        let replaced = state.reshaped();
         drop(state);
+        drop(replaced);
         self.core.wake_all();
     }
 }

@@ -352,7 +352,13 @@ impl Core {
             return Ok(Some(known));
         }
         let is_known = state.expire(visible, clock).is_empty();
-        Ok(is_known.then(|| state.version(visible)))
+        if !is_known {
+            return Ok(None);
+        }
+        let (version, replaced) = state.version(visible);
+        drop(state);
+        drop(replaced);
+        Ok(Some(version))
     }
 
     /// Turns the database read-only and wakes those who wait. Work that was stopped has not failed.

@@ -14,11 +14,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::piece::Piece;
 use crate::select::read_memory::ReadMemory;
 use crate::state::expiring::Expiring;
-use crate::state::newest_version::{NewestVersion, OldestSnapshot};
+use crate::state::newest_version::{NewestVersion, OldestSnapshot, Replaced};
 use crate::state::positions::Positions;
 use crate::state::put_off::PutOff;
 use crate::state::table_state::TableState;
-use crate::state::version::Version;
+use crate::state::version::{TableVersion, Version};
 use crate::state::work_signal::WorkSignal;
 use crate::state::worklist::Worklist;
 
@@ -182,16 +182,19 @@ impl State {
         (of_tables, std::mem::take(&mut self.named), self.newest.take())
     }
 
-    /// To be called after any change to a table's pieces. O(1).
-    pub fn changed(&mut self, table: TableId) {
-        self.newest.changed(table);
+    /// To be called after any change to a table's pieces. Returns what snapshots showed of the table until then, for the caller
+    /// to drop without the lock: with it may go lists as long as the table. O(log tables).
+    #[must_use = "what is no longer shown is dropped once the state is unlocked"]
+    pub fn changed(&mut self, table: TableId) -> Option<Arc<TableVersion>> {
         self.worklist.add(table);
+        self.newest.changed(table)
     }
 
-    /// To be called after a table has come, gone, or got another shape, name or time to live.
-    pub fn reshaped(&mut self) {
-        self.newest.reshaped();
+    /// To be called after a table has come, gone, or got another shape, name or time to live. What it returns is dropped
+    /// without the lock, too.
+    pub fn reshaped(&mut self) -> Replaced {
         self.worklist.add_all();
+        self.newest.reshaped()
     }
 
     /// The log is needed from this commit on once the `flushed` oldest runs of `table` are in a segment. What the manifest
@@ -284,10 +287,11 @@ impl State {
         self.newest.expiring().map_or_else(look, <[TableId]>::to_vec)
     }
 
-    /// All tables as of `visible` and the latest moment. O(pieces of tables that have changed), or O(1). What has expired must be erased.
-    pub fn version(&mut self, visible: Lsn) -> Arc<Version> {
+    /// All tables as of `visible` and the latest moment, and what is no longer shown, to be dropped without the lock. O(pieces of
+    /// tables that have changed), or O(1). What has expired must be erased.
+    pub fn version(&mut self, visible: Lsn) -> (Arc<Version>, Replaced) {
         if let Some(version) = self.known_version(visible, self.clock) {
-            return version;
+            return (version, Replaced::default());
         }
         self.settle(visible);
         self.newest.make(&self.tables, visible, self.clock, &self.work, &self.reads)

@@ -45,6 +45,16 @@ struct HandedOut {
     tables: Vec<Weak<TableVersion>>,
 }
 
+/// Versions that the newest snapshot no longer shows. To be dropped without the lock of the state: with the last handle of a
+/// version go its pieces and the lists that reads left with it, which takes long.
+#[must_use = "what is no longer shown is dropped once the state is unlocked"]
+#[derive(Default)]
+pub struct Replaced {
+    _version: Option<Arc<Version>>,
+    _shared: Option<Shared>,
+    tables: Vec<Arc<TableVersion>>,
+}
+
 /// The oldest snapshot that somebody holds.
 pub struct OldestSnapshot {
     pub lsn: Lsn,
@@ -53,19 +63,21 @@ pub struct OldestSnapshot {
 }
 
 impl NewestVersion {
-    /// To be called after any change to a table's pieces: what the next snapshot shows of it is looked up anew. O(1).
-    pub fn changed(&mut self, id: TableId) {
+    /// To be called after any change to a table's pieces: what the next snapshot shows of it is looked up anew. Returns what
+    /// was shown of it. O(log tables).
+    pub fn changed(&mut self, id: TableId) -> Option<Arc<TableVersion>> {
+        let shared = self.shared.as_mut()?;
+        let shown = shared.tables.get(&id).cloned();
+        // The other tables of the last snapshot are shared.
         self.version = None;
-        if let Some(shared) = &mut self.shared {
-            shared.tables.remove_mut(&id);
-            shared.changed.insert(id);
-        }
+        shared.tables.remove_mut(&id);
+        shared.changed.insert(id);
+        shown
     }
 
     /// To be called after a table has come, gone, or got another shape, name or time to live.
-    pub fn reshaped(&mut self) {
-        self.version = None;
-        self.shared = None;
+    pub fn reshaped(&mut self) -> Replaced {
+        Replaced { _version: self.version.take(), _shared: self.shared.take(), tables: Vec::new() }
     }
 
     /// The newest snapshot, if it is one at `visible` and `clock`.
@@ -85,7 +97,8 @@ impl NewestVersion {
     }
 
     /// All tables at `visible` and `clock`, of which none was dropped or made since [`NewestVersion::reshaped`]. What had been
-    /// erased and had expired by then, the pieces know of. O(pieces of the tables that have changed, or whose rows expire).
+    /// erased and had expired by then, the pieces know of. Returns also the tables of the last snapshot of which rows have expired
+    /// since. O(pieces of the tables that have changed, or whose rows expire).
     pub fn make(
         &mut self,
         tables: &BTreeMap<TableId, TableState>,
@@ -93,7 +106,7 @@ impl NewestVersion {
         clock: u64,
         work: &Arc<WorkSignal>,
         reads: &Arc<ReadMemory>,
-    ) -> Arc<Version> {
+    ) -> (Arc<Version>, Replaced) {
         let shared = self.shared.get_or_insert_with(|| Shared::nothing_of(tables));
         let then = self.clock;
         let is_outdated = |id: &&TableId| {
@@ -103,12 +116,13 @@ impl NewestVersion {
         let mut to_make = std::mem::take(&mut shared.changed);
         // Where only time has passed, what reads found out is lost of no table but those whose rows have expired.
         to_make.extend(shared.expiring.iter().filter(is_outdated));
-        let mut not_whole = BTreeSet::new();
+        let (mut not_whole, mut replaced) = (BTreeSet::new(), Replaced::default());
         for id in to_make {
             // A job may have ended whose table was dropped.
             let Some(table) = tables.get(&id) else { continue };
             let made = Arc::new(table.version(id, visible, clock, work, reads));
             self.handed_out.note_table(&made);
+            replaced.tables.extend(shared.tables.get(&id).cloned());
             shared.tables.insert_mut(id, made);
             if !table.is_whole_at(visible) {
                 not_whole.insert(id);
@@ -126,7 +140,7 @@ impl NewestVersion {
         let version = Arc::new(Version { moment, clock, tables, names, expires });
         self.clock = clock;
         self.version = Some(version.clone());
-        version
+        (version, replaced)
     }
 
     /// Gives up what it holds.
@@ -177,4 +191,44 @@ fn push<T>(held: &mut Vec<Weak<T>>, new: &Arc<T>) {
         held.reserve(held.len() + 1);
     }
     held.push(Arc::downgrade(new));
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::{DataType, Field, Schema};
+    use drillcore_format::schema::TableSchema;
+
+    use super::*;
+    use crate::state::guarded::State;
+
+    const ID: TableId = TableId(1);
+
+    /// A state with one table, and what its newest snapshot shows of the table, which nobody holds but the state.
+    fn shown() -> (State, Weak<TableVersion>) {
+        let mut state = State::new(Lsn(1), ReadMemory::new(0));
+        let columns = Schema::new(vec![Field::new("id", DataType::Int64, false)]);
+        let schema = TableSchema::new(Arc::new(columns), vec![0]);
+        state.tables.insert(ID, TableState::new("points", schema, Lsn(0)));
+        drop(state.reshaped());
+        let (version, _) = state.version(Lsn(0));
+        let table = Arc::downgrade(&version.tables[&ID]);
+        (state, table)
+    }
+
+    /// A list of rows that reads left with a version can take a quarter of `memory_bytes`. It was freed under the lock of the
+    /// state: a commit behind it, and all snapshots, waited for that.
+    #[test]
+    fn what_a_snapshot_showed_of_a_table_is_handed_to_whoever_changes_it() {
+        let (mut state, table) = shown();
+        let replaced = state.changed(ID);
+        assert_eq!(table.strong_count(), 1, "only the caller holds it");
+        drop(replaced);
+        assert_eq!(table.strong_count(), 0);
+
+        let (mut state, table) = shown();
+        let replaced = state.reshaped();
+        assert_eq!(table.strong_count(), 1, "only the caller holds it");
+        drop(replaced);
+        assert_eq!(table.strong_count(), 0);
+    }
 }

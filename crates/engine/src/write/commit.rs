@@ -485,6 +485,7 @@ fn publish(
     is_exclusive: bool,
     interrupt: &Interrupt,
 ) -> Result<Lsn> {
+    let mut replaced = Vec::with_capacity(runs.len());
     let mut state = core.state();
     loop {
         state.check_writable()?;
@@ -509,8 +510,10 @@ fn publish(
         table.appended_batches += 1;
         let piece = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
         table.runs.push(Slot::new(piece, None));
-        state.changed(id);
+        replaced.push(state.changed(id));
     }
     state.positions.add(lsn, positions.iter().cloned());
+    drop(state);
+    drop(replaced);
     Ok(lsn)
 }

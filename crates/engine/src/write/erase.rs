@@ -298,8 +298,9 @@ fn publish(
     if let Some(wal) = core.wal.get() {
         wal.enqueue(lsn, logged);
     }
-    state.changed(shape.table);
+    let replaced = state.changed(shape.table);
     drop(state);
+    drop(replaced);
     drop(manifest);
     log_and_show(core, lsn, reserved, interrupt)?;
     // Segments may hold little else now.

@@ -82,8 +82,9 @@ fn reshape(
     let mut state = core.state();
     let entry = state.tables.get_mut(&table);
     entry.expect("tables are dropped under the manifest's lock").set_schema(schema);
-    state.reshaped();
+    let replaced = state.reshaped();
     drop(state);
+    drop(replaced);
     drop(manifest);
     drop(exclusive);
     core.wake_all();

@@ -77,6 +77,8 @@ pub fn widen(core: &Core, widenings: &[Widening]) -> Result<bool> {
         let table = state.tables.get_mut(table);
         table.expect("tables are dropped under the manifest's lock").set_schema(to.clone());
     }
-    state.reshaped();
+    let replaced = state.reshaped();
+    drop(state);
+    drop(replaced);
     Ok(true)
 }

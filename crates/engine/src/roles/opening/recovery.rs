@@ -358,7 +358,9 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
     state.buffered_bytes += run.bytes();
     let table = state.tables.get_mut(&id).expect("recovery drops no tables");
     table.runs.push(Slot::new(run, None));
-    state.changed(id);
+    let replaced = state.changed(id);
+    drop(state);
+    drop(replaced);
     Ok(())
 }
 
@@ -395,7 +397,8 @@ pub fn erase_logged(state: &mut State, lsn: Lsn, erasure: Erasure) -> Result<()>
         }
     };
     table.erase(&hidden, lsn);
-    state.changed(id);
+    // Nobody else uses the state yet.
+    drop(state.changed(id));
     Ok(())
 }
 
