@@ -54,13 +54,25 @@ impl KnownDead {
         KnownDead { of, through, pending: Some(Pending::default()), steps: OnceLock::new() }
     }
 
+    /// Of a table in which no newer row takes the place of an older one.
+    pub fn none() -> KnownDead {
+        KnownDead::complete(Vec::new())
+    }
+
+    /// Reads nothing. Of a piece that all older ones know O(1), of another O(pieces).
     fn list_pending(&self, layout: &Layout, pieces: &[Piece]) -> Pending {
         let mut pending = Pending::default();
+        let ends: Vec<_> = pieces.iter().map(Piece::key_ends).collect();
+        // Up to there all older pieces know.
+        let mut all_know = Lsn(u64::MAX);
         for newer in 0..pieces.len() {
             let may_have = |&older: &usize| {
-                self.is_pending(pieces, older, newer) && overlap(&pieces[older], &pieces[newer])
+                self.is_pending(pieces, older, newer) && overlap(ends[older], ends[newer])
             };
-            let older: Vec<usize> = (0..newer).filter(may_have).collect();
+            let is_known = pieces[newer].lsns().last <= all_know;
+            let looked_at = if is_known { 0..0 } else { 0..newer };
+            let older: Vec<usize> = looked_at.filter(may_have).collect();
+            all_know = all_know.min(self.through[newer]);
             if !older.is_empty() {
                 pending.keys.push((newer, older));
             }
@@ -104,8 +116,7 @@ impl KnownDead {
     }
 }
 
-/// Whether keys of one piece may be in another. Reads nothing.
-fn overlap(a: &Piece, b: &Piece) -> bool {
-    let ((a_first, a_last), (b_first, b_last)) = (a.key_ends(), b.key_ends());
+/// Whether keys between the ends of one piece may be between those of another.
+fn overlap((a_first, a_last): (&[u8], &[u8]), (b_first, b_last): (&[u8], &[u8])) -> bool {
     a_first <= b_last && b_first <= a_last
 }

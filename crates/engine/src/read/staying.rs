@@ -41,12 +41,14 @@ impl<'t> Staying<'t> {
         request: &'t SampleRequest,
     ) -> Result<Staying<'t>> {
         let interrupt = &request.interrupt;
-        if TablePolicy::of(&table.table().layout).deletes() {
+        let known = if TablePolicy::of(&table.table().layout).deletes() {
             let pending = table.known_dead();
             let newer = pending.pending().map_or(candidates.pieces().len(), |of| of.keys.len());
             table.note_steps(request.n.saturating_mul(newer as u64 * LOOKUP_STEPS));
-        }
-        let known = table.known_dead();
+            table.known_dead()
+        } else {
+            Arc::new(KnownDead::none())
+        };
         // What must be tested drops more, and several threads read what stays faster than it is read along the way. Nothing
         // has to be read to see whether a row is alive where that is known.
         let is_kept = test.is_none()
@@ -150,5 +152,55 @@ impl<'t> KeptRows<'t> {
         let picks: Vec<(usize, usize)> =
             picks.flat_map(|(part, rows)| (0..rows.len()).map(move |row| (part, row))).collect();
         TablePolicy::of(layout).shown(&gather(self.kept, &picks)?, self.columns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, BooleanArray, Int64Array};
+    use arrow_schema::{DataType, Field, Schema};
+
+    use super::*;
+    use crate::{Database, Merge, OnError, Options, Predicate, Selection, TableSpec};
+
+    #[derive(Debug)]
+    struct Even([String; 1]);
+
+    impl Predicate for Even {
+        fn columns(&self) -> &[String] {
+            &self.0
+        }
+
+        fn select(&self, rows: &RecordBatch) -> Result<BooleanArray> {
+            let ids = rows.column(0).as_any().downcast_ref::<Int64Array>().unwrap();
+            Ok(ids.iter().map(|id| id.map(|id| id % 2 == 0)).collect())
+        }
+
+        fn text(&self) -> &str {
+            "id % 2 = 0"
+        }
+    }
+
+    /// A sample by a condition compared the keys of all pieces of an append table with each other, for nothing.
+    #[test]
+    fn which_rows_newer_ones_replace_is_looked_for_only_where_some_do() {
+        let db = Database::in_memory(Options::default()).unwrap();
+        let columns = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
+        for (merge, is_looked_for) in [(Merge::Append, false), (Merge::Upsert, true)] {
+            let spec = TableSpec::new(columns.clone(), ["id"]).merge(merge);
+            let table =
+                db.create_table(if is_looked_for { "newest" } else { "all" }, spec).unwrap();
+            for from in [0, 500] {
+                let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(from..from + 1000));
+                let batch = RecordBatch::try_new(columns.clone(), vec![ids]).unwrap();
+                table.append(&batch, OnError::Raise).unwrap();
+            }
+            let snapshot = table.snapshot().unwrap();
+            let predicate: Arc<dyn Predicate> = Arc::new(Even(["id".to_string()]));
+            let selection = Selection { predicate: Some(predicate), ..Selection::default() };
+            let request = SampleRequest { n: 10, selection, ..Default::default() };
+            assert_eq!(snapshot.sample(&request).unwrap().num_rows(), 10);
+            assert_eq!(snapshot.table().liveness.known.lock().is_some(), is_looked_for);
+        }
     }
 }
