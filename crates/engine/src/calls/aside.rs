@@ -79,7 +79,7 @@ pub fn finish_aside<T: Send + 'static>(
 
 /// Keeps a thread that is not waited for until it has ended, and joins those that have. Letting go of a thread
 /// (detaching it) while it ends is not safe with glibc: sourceware bug 19951.
-fn leave(thread: JoinHandle<()>) {
+pub fn leave(thread: JoinHandle<()>) {
     static LEFT: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
     let mut left = LEFT.lock();
     left.push(thread);

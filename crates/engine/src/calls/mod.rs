@@ -3,4 +3,5 @@
 pub mod interrupt;
 pub mod progress;
 pub mod aside;
+pub mod threads_beside;
 pub mod side_by_side;

@@ -20,8 +20,14 @@ use crate::maintenance::scheduler;
 use crate::state::core::Core;
 use crate::state::options::Durability;
 
-/// The threads that do maintenance.
-pub type Workers = Mutex<Vec<JoinHandle<()>>>;
+/// The threads of a database that is open for writing.
+#[derive(Default)]
+pub struct Workers {
+    /// Those that do maintenance.
+    pub maintenance: Mutex<Vec<JoinHandle<()>>>,
+    /// The last that looked for rows that expire; one of maintenance starts it.
+    pub expiry: Mutex<Option<JoinHandle<()>>>,
+}
 
 /// Closes a database. Snapshots go on reading its segments, under a lease if there are any; `nonce` tells that from
 /// other leases. A second call waits until it is closed.
@@ -51,10 +57,14 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
     let flushed = if core.is_kept_by_closing() { write_out(core) } else { Ok(()) };
     core.state().closed = true;
     core.wake_all();
-    for worker in mem::take(&mut *workers.lock()) {
+    for worker in mem::take(&mut *workers.maintenance.lock()) {
         // A worker that panicked has failed its job; its inputs are still in the log.
         let _ = worker.join();
     }
+    let expiry = workers.expiry.lock().take();
+    let _ = expiry.map(JoinHandle::join);
+    let reads = core.state().reads.clone();
+    reads.threads.end();
     let mut state = core.state();
     while state.underway > 0 {
         state = core.wait(state);

@@ -288,7 +288,7 @@ impl Duty {
 }
 
 /// What a worker thread does until the database is closed. `now_and_then` is called between jobs.
-pub fn work(core: &Arc<Core>, duty: Duty, now_and_then: fn(&Arc<Core>)) {
+pub fn work(core: &Arc<Core>, duty: Duty, now_and_then: impl Fn(&Arc<Core>)) {
     let mut state = core.state();
     while !state.closed {
         let is_upkeep_due = duty == Duty::Everything && state.is_expiry_due(Instant::now());

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::Builder;
 use std::time::Duration;
 
 use crate::calls::interrupt::Interrupt;
@@ -87,7 +86,7 @@ impl TableSnapshot {
     /// Counts steps that a call takes for want of knowing which rows are alive. Once they are as many as finding it out takes, a
     /// thread does that, beside calls that go on: none has to wait for what it can do without.
     pub(crate) fn note_steps(&self, steps_taken: u64) {
-        let TableVersion { pieces, liveness, .. } = self.table();
+        let TableVersion { pieces, liveness, reads, .. } = self.table();
         let demand = &liveness.demand;
         let before = demand.steps.fetch_add(steps_taken.min(STEPS_MAX), Ordering::Relaxed);
         if liveness.alive.get().is_some()
@@ -99,9 +98,9 @@ impl TableSnapshot {
         let Some(serving) = demand.serve() else { return };
         let snapshot = self.clone();
         // Whatever keeps the thread from it, it is tried again once calls have taken as many steps more.
-        let _ = Builder::new().name("drillcore-liveness".into()).spawn(move || {
+        let _ = reads.threads.start("drillcore-liveness", move |interrupt| {
             let _serving = serving;
-            let _ = snapshot.alive(&Interrupt::never());
+            let _ = snapshot.alive(interrupt);
         });
     }
 

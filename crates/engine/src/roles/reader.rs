@@ -308,6 +308,7 @@ impl Reader {
     /// Lets go of what is read. Snapshots stay readable, and hold the lease as long as they need its files.
     pub fn close(&self) {
         self.shared.current.lock().take();
+        self.shared.reads.threads.end();
     }
 
     fn current(&self) -> Result<Arc<Current>> {

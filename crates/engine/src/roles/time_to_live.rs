@@ -11,7 +11,8 @@ use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::key::Keys;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::{ExpiryLimit, TableSchema, TimeToLive};
-use drillcore_storage::sync::thread;
+use drillcore_storage::sync::Mutex;
+use drillcore_storage::sync::thread::{Builder, JoinHandle};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
@@ -96,8 +97,8 @@ pub fn set_ttl(
 }
 
 /// Looks for what has expired and what will next, in a thread of its own, if it is time for that and none is at it. What fails
-/// is tried again the next time.
-pub fn expire_now_and_then(core: &Arc<Core>) {
+/// is tried again the next time. `thread` has the last one.
+pub fn expire_now_and_then(core: &Arc<Core>, thread: &Mutex<Option<JoinHandle<()>>>) {
     let now = Instant::now();
     {
         let mut state = core.state();
@@ -111,13 +112,17 @@ pub fn expire_now_and_then(core: &Arc<Core>) {
         state.is_expiring = true;
     }
     let expiring = Expiry(core.clone());
-    // If it cannot be started, it is tried again.
-    let _ = thread::Builder::new().name("drillcore-expiry".to_string()).spawn(move || {
+    let work = move || {
         let core = &expiring.0;
         let Ok(_underway) = core.begin() else { return };
         let _ = look_ahead(core);
         let _ = delete_what_is_due(core, now);
-    });
+    };
+    let mut thread = thread.lock();
+    // The last one has done its work. It must not be let go of: see `calls::threads_beside`.
+    let _ = thread.take().map(JoinHandle::join);
+    // If none can be started, it is tried again.
+    *thread = Builder::new().name("drillcore-expiry".to_string()).spawn(work).ok();
 }
 
 /// While it lasts, no other thread looks for what has expired.

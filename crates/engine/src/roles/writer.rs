@@ -201,10 +201,12 @@ impl Writer {
             let core = self.core.clone();
             let is_first_of_several = number == 0 && threads > 1;
             let duty = if is_first_of_several { Duty::Memory } else { Duty::Everything };
-            let work = Box::new(move || scheduler::work(&core, duty, expire_now_and_then));
+            let workers = self.workers.clone();
+            let now_and_then = move |core: &Arc<Core>| expire_now_and_then(core, &workers.expiry);
+            let work = Box::new(move || scheduler::work(&core, duty, now_and_then));
             let worker = start(format!("drillcore-maintenance-{number}"), work)
                 .map_err(|error| Error::io("cannot start a thread for maintenance", error))?;
-            self.workers.lock().push(worker);
+            self.workers.maintenance.lock().push(worker);
         }
         Ok(())
     }
@@ -214,8 +216,8 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if self.process.check().is_err() {
             if let Some(workers) = Arc::get_mut(&mut self.workers) {
-                let workers = workers.get_mut();
-                workers.drain(..).for_each(mem::forget);
+                workers.maintenance.get_mut().drain(..).for_each(mem::forget);
+                mem::forget(workers.expiry.get_mut().take());
             }
             return;
         }
@@ -246,6 +248,7 @@ fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_thread_of_maintenance_that_cannot_be_started_fails_the_opening_and_frees_the_lock() {
@@ -268,5 +271,22 @@ mod tests {
             assert!(error.to_string().contains("cannot start a thread"), "{error}");
             Writer::open_in(directory(), options).unwrap().close(&Interrupt::never()).unwrap();
         }
+    }
+
+    #[test]
+    fn closing_ends_threads_that_work_for_reads() {
+        let writer = Writer::in_memory(Options::default()).unwrap();
+        let reads = writer.core.state().reads.clone();
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let ended = has_ended.clone();
+        let work = move |interrupt: &Interrupt| {
+            while interrupt.check().is_ok() {
+                thread::yield_now();
+            }
+            ended.store(true, Ordering::Relaxed);
+        };
+        reads.threads.start("drillcore-test", work).unwrap();
+        writer.close(&Interrupt::never()).unwrap();
+        assert!(has_ended.load(Ordering::Relaxed), "it is still running");
     }
 }

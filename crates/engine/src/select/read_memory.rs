@@ -1,4 +1,5 @@
-//! What the reads of a database may hold in memory together, beside their results.
+//! What the reads of a database share: what they may hold in memory together, beside their results, and threads that work for
+//! them.
 //!
 //! To find rows by a test, or by a set that is not indexed, takes a pass; the list of what it found takes four bytes a row. It
 //! is worth keeping with the version of the table, as long as all such lists do not take too much. Threads scan partitions
@@ -11,6 +12,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 
+use crate::calls::threads_beside::ThreadsBeside;
 use crate::pieces::memory_meter::{Charge, MemoryMeter};
 use crate::select::selection::{Question, Selected};
 
@@ -30,6 +32,8 @@ pub struct ReadMemory {
     /// How many partitions are scanned ahead, and may be.
     partitions: AtomicUsize,
     partitions_max: usize,
+    /// Threads that find out what spares later reads work. Closing ends them.
+    pub threads: ThreadsBeside,
 }
 
 /// A list, until it is forgotten.
@@ -55,7 +59,8 @@ impl ReadMemory {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let partitions_max = (cores * PARTITIONS_PER_CORE).max(PARTITIONS_MIN);
         let partitions = AtomicUsize::new(0);
-        Arc::new(ReadMemory { list_bytes_max, held, lists, partitions, partitions_max })
+        let threads = ThreadsBeside::default();
+        Arc::new(ReadMemory { list_bytes_max, held, lists, partitions, partitions_max, threads })
     }
 
     /// Lets a scan have one more partition read ahead, unless there are as many as there may be and the scan has one.
