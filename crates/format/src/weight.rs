@@ -3,10 +3,12 @@
 //! Integers count as they are. Floats are counted in steps of 2⁻³², so that sums of weights are exact
 //! integers and draws are exactly proportional; a weight is off by at most 2⁻³³.
 
+use std::hint::black_box;
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
+use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
 
 /// Units in a float weight of one.
@@ -126,6 +128,8 @@ pub fn stored_units(values: &ArrayRef) -> Result<Vec<u64>, (usize, NoWeight)> {
         .collect()
 }
 
+/// What a processor loads at once.
+const CACHE_LINE_BYTES: usize = 64;
 /// Rows whose units are added up before it is asked whether one of them is wanted.
 const TOGETHER: usize = 8;
 
@@ -146,6 +150,16 @@ pub struct RowOfUnit {
     pub units: u64,
     /// Which of the row's units it is, counted from 0.
     pub within: u128,
+}
+
+/// Brings the weights of some stored rows into the cache. No load waits for another, as those of a search do.
+pub fn load(values: &dyn Array, rows: impl Iterator<Item = Range<usize>>) {
+    with_weight_type!(values.data_type(), T => {
+        let values = values.as_primitive::<T>().values();
+        let per_line = CACHE_LINE_BYTES / size_of::<<T as ArrowPrimitiveType>::Native>();
+        let load = |all, value: &<T as ArrowPrimitiveType>::Native| all ^ value.as_usize();
+        black_box(rows.fold(0, |all, rows| values[rows].iter().step_by(per_line).fold(all, load)));
+    });
 }
 
 /// Which of some stored rows has a unit, counted from 0 over them. O(rows up to that one), without allocating. Every value was

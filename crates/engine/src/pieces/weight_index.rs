@@ -3,17 +3,20 @@
 //! A sum every [`STRIDE`] rows; between two of them the column itself is added up. So sums of any
 //! interval, and the row that holds a given unit, cost a binary search and at most a stride.
 
+use std::hint::black_box;
 use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use arrow_select::take::take;
 use drillcore_format::narrowing::narrowed;
-use drillcore_format::weight::{NoWeight, row_of_unit, stored_units, units_in};
+use drillcore_format::weight::{NoWeight, load, row_of_unit, stored_units, units_in};
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// Rows between two sums: a quarter of a byte a row, and a few cache lines to add up.
 const STRIDE: usize = 64;
+/// Units that are looked for together, so that the processor waits for what memory has of all of them at once.
+const TOGETHER: usize = 64;
 
 /// Running sums of a weight column.
 #[derive(Debug)]
@@ -68,20 +71,29 @@ impl WeightIndex {
         let WeightIndex { values, sums } = self;
         let first = rows.start as usize / STRIDE;
         let strides = Strides::new(&sums[first..=(rows.end as usize).div_ceil(STRIDE)]);
-        // No search waits for another, so the processor has several under way, each of which waits for memory.
-        let found: Vec<usize> = units.iter().map(|&unit| first + strides.find(unit)).collect();
         let (mut stride, mut row, mut before) = (usize::MAX, 0, 0);
-        let find = |(&unit, found): (&u128, usize)| {
-            // What was added up for one unit of a stride is not for the next.
-            if found != stride {
-                (stride, row, before) = (found, found * STRIDE, sums[found]);
+        let mut rows = Vec::with_capacity(units.len());
+        let mut found = [0; TOGETHER];
+        for units in units.chunks(TOGETHER) {
+            let found = &mut found[..units.len()];
+            found.iter_mut().zip(units).for_each(|(found, &unit)| *found = strides.guess(unit));
+            strides.load(found);
+            for (found, &unit) in found.iter_mut().zip(units) {
+                *found = first + strides.find(unit, *found);
             }
-            let end = values.len().min((stride + 1) * STRIDE);
-            let found = row_of_unit(values, row..end, unit - before);
-            (row, before) = (found.row, unit - found.within);
-            (found.row as u64, u128::from(found.units))
-        };
-        units.iter().zip(found).map(find).collect()
+            let rows_of = |stride| stride * STRIDE..values.len().min((stride + 1) * STRIDE);
+            load(values, found.iter().map(|&stride| rows_of(stride)));
+            rows.extend(units.iter().zip(&*found).map(|(&unit, &found)| {
+                // What was added up for one unit of a stride is not for the next.
+                if found != stride {
+                    (stride, row, before) = (found, found * STRIDE, sums[found]);
+                }
+                let found = row_of_unit(values, row..rows_of(stride).end, unit - before);
+                (row, before) = (found.row, unit - found.within);
+                (found.row as u64, u128::from(found.units))
+            }));
+        }
+        rows
     }
 
     /// Bytes of the sums.
@@ -108,15 +120,25 @@ impl<'a> Strides<'a> {
         Strides { sums, per_unit: last as f64 / (sums[last] - sums[0]) as f64 }
     }
 
-    /// The stride that holds a unit. An interpolated guess, steps from there that double in length, and a binary search between the
-    /// last two: O(log of how far the guess is off).
-    fn find(&self, unit: u128) -> usize {
-        let Strides { sums, per_unit } = self;
-        let last = sums.len() - 1;
-        let within = unit - sums[0];
+    /// The stride that would hold a unit if all weights were alike.
+    fn guess(&self, unit: u128) -> usize {
+        let within = unit - self.sums[0];
         // A guess need not be exact, and 64 bits become a float in less time.
         let within = if within >> 64 == 0 { within as u64 as f64 } else { within as f64 };
-        let guess = ((within * per_unit) as usize).min(last - 1);
+        ((within * self.per_unit) as usize).min(self.sums.len() - 2)
+    }
+
+    /// Brings the sums of some strides into the cache. No load waits for another, nor for a branch that was predicted wrongly, as
+    /// the searches have.
+    fn load(&self, strides: &[usize]) {
+        black_box(strides.iter().fold(0, |all, &stride| all ^ self.sums[stride]));
+    }
+
+    /// The stride that holds a unit. Steps from a guess that double in length, and a binary search between the last two: O(log of
+    /// how far the guess is off).
+    fn find(&self, unit: u128, guess: usize) -> usize {
+        let Strides { sums, .. } = self;
+        let last = sums.len() - 1;
         let (mut low, mut high, mut step) = (guess, guess, 1);
         if sums[guess] <= unit {
             high += 1;

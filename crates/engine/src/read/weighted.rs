@@ -252,15 +252,18 @@ impl Weighted {
     /// Draws rows one after the other, each with the chance of its weight, and says how many units each has. The total must be
     /// above 0.
     pub fn draw(&self, rng: &mut Rng, n: usize) -> Result<Vec<(Place, u128)>> {
+        let (total, is_grouped) = (self.total(), self.is_grouped());
         let mut drawn = Vec::with_capacity(n);
         while drawn.len() < n {
             self.interrupt.check()?;
             let round = (n - drawn.len()).min(CHUNK);
+            if !is_grouped {
+                let units: Vec<u128> = (0..round).map(|_| rng.below_u128(total)).collect();
+                drawn.extend(self.find(&units, None)?);
+                continue;
+            }
             // In this order, so that what is drawn does not depend on how many are drawn at once.
-            let draw = |_| {
-                let unit = rng.below_u128(self.total());
-                (unit, if self.is_grouped() { rng.next_u64() } else { 0 })
-            };
+            let draw = |_| (rng.below_u128(total), rng.next_u64());
             let (units, seeds): (Vec<u128>, Vec<u64>) = (0..round).map(draw).unzip();
             drawn.extend(self.find(&units, Some(&seeds))?);
         }
