@@ -231,4 +231,12 @@ mod tests {
         drop(replaced);
         assert_eq!(table.strong_count(), 0);
     }
+
+    /// Each commit made a copy of the schema, with as many columns as there are, under the lock of the state.
+    #[test]
+    fn snapshots_share_the_schema_of_a_table() {
+        let (state, table) = shown();
+        let table = table.upgrade().unwrap();
+        assert!(Arc::ptr_eq(&table.schema, &state.tables[&ID].schema));
+    }
 }

@@ -97,10 +97,11 @@ impl Merging {
 
 impl TableState {
     pub fn new(name: &str, schema: TableSchema, flushed: Lsn) -> TableState {
+        let layout = Layout::new(&schema);
         TableState {
             name: Arc::from(name),
-            layout: Layout::new(&schema),
-            schema: Arc::new(schema),
+            schema: layout.shared_schema().clone(),
+            layout,
             flushed,
             segments: Vec::new(),
             levels: 0,
@@ -129,7 +130,7 @@ impl TableState {
     /// Changes the table's shape. Its pieces stay as they are: what they lack reads as null.
     pub fn set_schema(&mut self, schema: TableSchema) {
         self.layout = Layout::new(&schema);
-        self.schema = Arc::new(schema);
+        self.schema = self.layout.shared_schema().clone();
         self.is_indexed = false;
         self.index_fault = None;
     }

@@ -164,7 +164,7 @@ impl TableVersion {
         pieces: Arc<[Piece]>,
         reads: Arc<ReadMemory>,
     ) -> TableVersion {
-        let schema = Arc::new(layout.schema().clone());
+        let schema = layout.shared_schema().clone();
         let (whole, resolved) = (OnceLock::new(), ResolvedSelections::new(reads.clone()));
         let passed = ResolvedSelections::new(reads.clone());
         let lists_every_set = OnceLock::new();

@@ -23,7 +23,7 @@ pub struct Layout {
 
 #[derive(Debug)]
 struct Shared {
-    schema: TableSchema,
+    schema: Arc<TableSchema>,
     key_types: Vec<DataType>,
     value_types: Vec<DataType>,
     /// One place a column of the schema.
@@ -95,7 +95,7 @@ impl Layout {
             }
         }
         let key_types = schema.key.iter().map(|column| data_type(*column)).collect();
-        let schema = schema.clone();
+        let schema = Arc::new(schema.clone());
         Layout {
             shared: Arc::new(Shared {
                 schema,
@@ -110,6 +110,11 @@ impl Layout {
     }
 
     pub fn schema(&self) -> &TableSchema {
+        &self.shared.schema
+    }
+
+    /// The same, to be shared.
+    pub fn shared_schema(&self) -> &Arc<TableSchema> {
         &self.shared.schema
     }
 
