@@ -6,11 +6,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use drillcore_storage::error::Lack;
 
 use crate::error::{Error, Result};
 use crate::state::core::Core;
+use crate::state::plenty::NEEDED_BYTES_MAX;
 
 /// Commits leave so much for edits of the manifest.
 const EDITS_BYTES: u64 = 1 << 20;
@@ -48,7 +50,10 @@ pub fn left(core: &Core, spare: Spare) -> Option<u64> {
 /// Refuses to write `needed` bytes, those that `what` takes, where they would not leave enough free.
 pub fn check(core: &Core, spare: Spare, what: &str, needed: u64) -> Result<()> {
     let Ok(Some(free)) = core.directory.free_bytes() else { return Ok(()) };
-    let spared = spare.bytes(core);
+    check_fits(free, spare.bytes(core), what, needed)
+}
+
+fn check_fits(free: u64, spared: u64, what: &str, needed: u64) -> Result<()> {
     if free.saturating_sub(spared) >= needed {
         return Ok(());
     }
@@ -67,14 +72,22 @@ pub struct LogBytes {
 }
 
 impl LogBytes {
-    /// Refuses a commit that does not fit, before anything of it is done.
+    /// Refuses a commit that does not fit, before anything of it is done. Where plenty of room was left a moment ago, the system
+    /// is not asked again.
     ///
     /// # Errors
     /// `StorageFull`.
     pub fn reserve(core: &Arc<Core>, bytes: u64) -> Result<LogBytes> {
         let reserved = LogBytes { core: core.clone(), bytes };
         let needed = core.unlogged_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        check(core, Spare::Edits, "the commit, with those before it in the queue,", needed)?;
+        let now = Instant::now();
+        if needed <= NEEDED_BYTES_MAX && core.plenty.is_free(now) {
+            return Ok(reserved);
+        }
+        let Ok(Some(free)) = core.directory.free_bytes() else { return Ok(reserved) };
+        core.plenty.note(free, now);
+        let what = "the commit, with those before it in the queue,";
+        check_fits(free, Spare::Edits.bytes(core), what, needed)?;
         Ok(reserved)
     }
 }

@@ -26,6 +26,7 @@ use crate::state::clock::Clock;
 use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
 use crate::state::options::{Durability, Options};
+use crate::state::plenty::Plenty;
 #[cfg(shuttle)]
 use crate::state::publication_fault::PublicationFault;
 use crate::state::version::Version;
@@ -60,6 +61,8 @@ pub struct Core {
     next_segment: AtomicU64,
     /// The segments that somebody may hold, also those that left their table.
     segments: parking_lot::Mutex<Vec<Weak<Segment>>>,
+    /// Whether the disk has room for them without asking it.
+    pub plenty: Plenty,
     /// Bytes of commits that are about to be logged.
     pub unlogged_bytes: std::sync::atomic::AtomicU64,
     /// The files go with the last handle, so closing leaves in memory what is there.
@@ -126,6 +129,7 @@ impl Core {
             state_changed: Condvar::new(),
             next_segment: AtomicU64::new(next_segment.0),
             segments: parking_lot::Mutex::default(),
+            plenty: Plenty::unknown(),
             unlogged_bytes: std::sync::atomic::AtomicU64::new(0),
             dies_with_handles: OnceLock::new(),
             lock: Mutex::new(Some(lock)),

@@ -2,6 +2,7 @@
 
 pub mod moment;
 pub mod options;
+pub mod plenty;
 pub mod clock;
 pub mod erasing;
 pub mod expiring;

@@ -146,8 +146,7 @@ fn append_here(
 ) -> Result<AppendResult> {
     let underway = core.begin()?;
     let prepared = prepare(core, batches, options, interrupt)?;
-    drop(underway);
-    commit_prepared(core, batches, options, prepared, &[], interrupt)
+    commit_underway(core, &underway, batches, options, prepared, &[], interrupt)
 }
 
 /// Commits what was prepared of these batches, and how far their sources have been read.
@@ -155,11 +154,24 @@ pub fn commit_prepared(
     core: &Arc<Core>,
     batches: &[(TableShape, RecordBatch)],
     options: AppendOptions,
+    prepared: Prepared,
+    positions: &[SourcePosition],
+    interrupt: &Interrupt,
+) -> Result<AppendResult> {
+    let underway = core.begin()?;
+    commit_underway(core, &underway, batches, options, prepared, positions, interrupt)
+}
+
+/// [`commit_prepared`] in a call that has begun.
+fn commit_underway(
+    core: &Arc<Core>,
+    _underway: &Underway<&Core>,
+    batches: &[(TableShape, RecordBatch)],
+    options: AppendOptions,
     mut prepared: Prepared,
     positions: &[SourcePosition],
     interrupt: &Interrupt,
 ) -> Result<AppendResult> {
-    let _underway = core.begin()?;
     while !widen(core, &prepared.widenings)? {
         // Another thread was faster and found the same column, or another one.
         let again = |(shape, batch): &(TableShape, RecordBatch)| {
