@@ -79,6 +79,18 @@ pub fn restored(array: &ArrayRef, data_type: &DataType) -> ArrayRef {
     }
 }
 
+/// Numbers of one array that were [`narrowed`] piece by piece, in the narrowest type for all of them. O(rows).
+pub fn alike(pieces: &mut [ArrayRef]) {
+    let holds_more = |a: &DataType, b: &DataType| {
+        // A decimal was left as it is where its numbers are more than the others can be.
+        a != b && (*b == DataType::Null || matches!(a, DataType::Decimal128(..)) || is_wider(b, a))
+    };
+    let types = pieces.iter().map(|piece| piece.data_type());
+    let widest = types.reduce(|most, of| if holds_more(of, most) { of } else { most });
+    let Some(widest) = widest.cloned() else { return };
+    pieces.iter_mut().for_each(|piece| *piece = restored(piece, &widest));
+}
+
 /// The least number that is not null, and the greatest. There is one.
 fn extremes<T: ArrowPrimitiveType<Native: Ord>>(
     numbers: &PrimitiveArray<T>,
@@ -142,6 +154,31 @@ mod tests {
         assert_eq!(back.as_ref(), array.as_ref());
         assert_eq!(back.data_type(), array.data_type());
         narrow.data_type().clone()
+    }
+
+    #[test]
+    fn pieces_of_an_array_take_the_type_that_all_of_it_would() {
+        let wide = Decimal128Array::from(vec![Some(1 << 70), None]);
+        let wide: ArrayRef = Arc::new(wide.with_precision_and_scale(38, 0).unwrap());
+        let cases: Vec<(Vec<Option<i128>>, DataType)> = vec![
+            (vec![None, None, Some(3), Some(-4), None, Some(9)], DataType::Int8),
+            (vec![Some(3), Some(300), None, None, Some(1), Some(2)], DataType::Int16),
+            (vec![Some(1 << 40), None, Some(70_000), Some(5), None, None], DataType::Int64),
+            (vec![None, Some(3), Some(1 << 70), None, Some(2), Some(2)], wide.data_type().clone()),
+            (vec![None; 6], DataType::Null),
+        ];
+        for (numbers, expected) in cases {
+            let whole = Decimal128Array::from(numbers.clone());
+            let whole: ArrayRef = Arc::new(whole.with_precision_and_scale(38, 0).unwrap());
+            let mut pieces: Vec<ArrayRef> =
+                (0..3).map(|at| narrowed(&whole.slice(2 * at, 2))).collect();
+            alike(&mut pieces);
+            for (at, piece) in pieces.iter().enumerate() {
+                assert_eq!(*piece.data_type(), expected, "{numbers:?}");
+                let back = restored(piece, whole.data_type());
+                assert_eq!(back.as_ref(), whole.slice(2 * at, 2).as_ref(), "{numbers:?}");
+            }
+        }
     }
 
     #[test]

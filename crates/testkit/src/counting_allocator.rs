@@ -16,6 +16,8 @@ thread_local! {
 
 /// What all threads hold: asked for, and not given back.
 static HELD_BYTES: AtomicU64 = AtomicU64::new(0);
+/// The most that they have held.
+static PEAK_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The system's allocator, counted.
 pub struct CountingAllocator;
@@ -29,6 +31,16 @@ impl CountingAllocator {
     /// The bytes that the process holds.
     pub fn held_bytes() -> u64 {
         HELD_BYTES.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that the process has held since it began, or since this was forgotten.
+    pub fn peak_bytes() -> u64 {
+        PEAK_BYTES.load(Ordering::Relaxed)
+    }
+
+    /// Begins anew with [`CountingAllocator::peak_bytes`].
+    pub fn forget_peak() {
+        PEAK_BYTES.store(CountingAllocator::held_bytes(), Ordering::Relaxed);
     }
 
     /// What `work` gives, and the bytes that this thread asked for in it.
@@ -50,7 +62,10 @@ impl CountingAllocator {
 }
 
 fn count(bytes: usize) {
-    HELD_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
+    let held = HELD_BYTES.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+    if held > PEAK_BYTES.load(Ordering::Relaxed) {
+        PEAK_BYTES.fetch_max(held, Ordering::Relaxed);
+    }
     // A thread that is ending has lost its counter, and nobody can ask it any more.
     let _ = ALLOCATED_BYTES.try_with(|counter| counter.set(counter.get() + bytes as u64));
     let _ = LARGEST_REQUEST.try_with(|largest| largest.set(largest.get().max(bytes as u64)));

@@ -8,7 +8,7 @@ use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
-use drillcore_format::rows::Layout;
+use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::files::lease::ManifestVersion;
 use drillcore_storage::log::wal::{Released, Wal};
 use drillcore_storage::manifest::Manifest;
@@ -25,7 +25,8 @@ use crate::maintenance::room::Spare;
 use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
 use crate::maintenance::set_indexing;
 use crate::merge::carried_liveness::CarriedLiveness;
-use crate::merge::merger::{Direction, Merger};
+use crate::merge::disjoint::disjoint_groups;
+use crate::merge::merger::{Direction, Merger, PICK_BYTES, RowSource};
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
@@ -47,18 +48,15 @@ const FLUSH_BYTES_MIN: u64 = 1 << 20;
 /// ... and parts of `segment_bytes` of a merge, which fewer wait for: a table is read the better, the fewer segments it has.
 const MERGE_PARTS: u64 = 8;
 
+/// Rows of a rollup table that are combined at once in memory.
+const COMBINED_ROWS: usize = 1 << 14;
+
 /// A piece of background work with its inputs.
 pub enum Job {
-    CompactRuns {
-        table: TableId,
-        runs: Vec<Arc<Run>>,
-    },
+    /// `reserved` bytes of memory are reserved for it.
+    CompactRuns { table: TableId, runs: Vec<Arc<Run>>, reserved: u64 },
     /// `is_oldest`: nothing older lies on disk, so tombstones have nothing left to hide.
-    Flush {
-        table: TableId,
-        runs: Vec<Arc<Run>>,
-        is_oldest: bool,
-    },
+    Flush { table: TableId, runs: Vec<Arc<Run>>, is_oldest: bool },
     /// `gives_way`: it ends as soon as a call is about to merge all segments of the table.
     Merge {
         table: TableId,
@@ -68,12 +66,7 @@ pub enum Job {
         gives_way: bool,
     },
     /// `rows_done` shows how far it is.
-    Index {
-        table: TableId,
-        segment: Arc<Segment>,
-        indexed: IndexedSets,
-        rows_done: Arc<AtomicU64>,
-    },
+    Index { table: TableId, segment: Arc<Segment>, indexed: IndexedSets, rows_done: Arc<AtomicU64> },
 }
 
 impl Job {
@@ -154,8 +147,8 @@ impl<'a> Picked<'a> {
         let core = self.core;
         let job = self.job.as_ref().expect("it is there until it is dropped");
         let done = match job {
-            Job::CompactRuns { table, runs } => {
-                compact_runs(core, *table, runs).map(|()| Done::Installed)
+            Job::CompactRuns { table, runs, reserved } => {
+                compact_runs(core, *table, runs, *reserved).map(|()| Done::Installed)
             }
             Job::Flush { table, runs, is_oldest } => {
                 flush(core, *table, runs, *is_oldest, interrupt)
@@ -244,20 +237,20 @@ fn inputs(
 }
 
 /// Several runs become one, in memory.
-fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
+fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>], reserved: u64) -> Result<()> {
     let Some(layout) = layout(core, table) else {
-        core.state().buffered_bytes -= 2 * total_bytes(runs);
+        core.state().buffered_bytes -= total_bytes(runs) + reserved;
         return Ok(());
     };
     let Some((pieces, since)) = inputs(core, table, |entry| pieces_of(&entry.runs, runs)) else {
-        core.state().buffered_bytes -= 2 * total_bytes(runs);
+        core.state().buffered_bytes -= total_bytes(runs) + reserved;
         return Ok(());
     };
     let compacted = compacted(&layout, &pieces, &core.meter, &core.rows_examined)?;
     let mut fresh = FreshPieces::new(core, table, since, compacted.into_iter().collect());
     let mut state = fresh.catch_up()?;
     state.counts.memory_compactions += 1;
-    state.buffered_bytes -= 2 * total_bytes(runs);
+    state.buffered_bytes -= total_bytes(runs) + reserved;
     if state.tables.contains_key(&table) {
         let compacted = fresh.pieces.first().and_then(Piece::run);
         state.buffered_bytes += compacted.map_or(0, |run| run.bytes());
@@ -271,7 +264,26 @@ fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
     Ok(())
 }
 
+/// The bytes of memory that [`compacted`] takes beside those of the runs, until it is done. O(runs * log runs).
+pub fn compaction_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
+    let copy = total_bytes(runs);
+    if TablePolicy::of(layout).fold().combines() {
+        return 2 * copy;
+    }
+    let ends: Vec<_> = runs.iter().map(|run| run.key_ends()).collect();
+    let rows: u64 = runs.iter().map(|run| run.rows()).sum();
+    copy + if are_disjoint(&ends) { 0 } else { rows * PICK_BYTES as u64 }
+}
+
+/// Whether no interval of keys overlaps another, or touches it.
+fn are_disjoint(ends: &[(&[u8], &[u8])]) -> bool {
+    disjoint_groups(ends).len() == ends.len()
+}
+
 /// One run with the rows of several neighbours; none if all of them were erased.
+///
+/// Rows that are combined are so in batches, in the types that hold them, and these are copied together. Others are copied once:
+/// where keys overlap by their places in the order of the keys, else one run behind the other.
 pub fn compacted(
     layout: &Layout,
     runs: &[Piece],
@@ -283,11 +295,37 @@ pub fn compacted(
     let source = |run: &Piece| PieceSource::whole(run.clone(), all.clone(), Direction::Forward);
     let fold = TablePolicy::of(layout).fold();
     let sources = runs.iter().map(source).enumerate();
-    let (mut carried, sources) = CarriedLiveness::of(layout, &fold, runs, sources);
-    let mut merger = Merger::new(sources, Direction::Forward, fold, usize::MAX)?.in_one_batch();
-    let Some(rows) = merger.next_rows()? else { return Ok(None) };
-    assert!(merger.next_rows()?.is_none(), "a compacted run is one batch");
-    let rows = carried.take(rows);
+    let (mut carried, mut sources) = CarriedLiveness::of(layout, &fold, runs, sources);
+    let mut parts = Vec::new();
+    let ends: Vec<_> = runs.iter().map(Piece::key_ends).collect();
+    let is_one_batch = !fold.combines() && !are_disjoint(&ends);
+    if fold.combines() {
+        let mut merger = Merger::new(sources, Direction::Forward, fold, COMBINED_ROWS)?;
+        while let Some(rows) = merger.next_rows()? {
+            parts.push(carried.take(rows).narrowed());
+        }
+    } else if !is_one_batch {
+        for run in disjoint_groups(&ends).concat() {
+            while let Some(rows) = sources[run].next_rows()? {
+                parts.push(carried.take(rows));
+            }
+        }
+    } else {
+        let rows_max = runs.iter().map(Piece::rows).sum::<u64>() as usize;
+        let merger = Merger::new(sources, Direction::Forward, fold, rows_max)?;
+        let mut merger = merger.in_one_batch(rows_max);
+        parts.extend(merger.next_rows()?.map(|rows| carried.take(rows)));
+        assert!(merger.next_rows()?.is_none(), "a compacted run is one batch");
+    }
+    let rows = match parts.pop() {
+        None => return Ok(None),
+        // Its arrays are as long as its rows.
+        Some(rows) if is_one_batch => rows,
+        Some(last) => {
+            parts.push(last);
+            Rows::concat(parts)
+        }
+    };
     let lsns = covered(runs.iter().map(Piece::lsns));
     let run = UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns);
     let piece = Piece::from(Arc::new(run));
@@ -576,8 +614,8 @@ fn give_back(core: &Core, job: &Job) {
     state.worklist.add(job.table());
     match job {
         Job::Index { .. } => unreachable!("handled above"),
-        Job::CompactRuns { table, runs } => {
-            state.buffered_bytes = state.buffered_bytes.saturating_sub(total_bytes(runs));
+        Job::CompactRuns { table, runs, reserved } => {
+            state.buffered_bytes = state.buffered_bytes.saturating_sub(*reserved);
             give_back_runs(&mut state, *table, runs);
         }
         Job::Flush { table, runs, .. } => give_back_runs(&mut state, *table, runs),

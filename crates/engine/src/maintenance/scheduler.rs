@@ -63,7 +63,7 @@ pub fn compact_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> R
         }
         let visible = core.visible();
         match Picked::choose(core, state, |state| {
-            pick_run_compaction(state, table, visible, largest)
+            pick_run_compaction(core, state, table, visible, largest)
         }) {
             Ok(job) => match job.run(&Interrupt::never(), &nothing, &Progress::default()) {
                 // The rows that were appended are safe, and a database that ends meanwhile needs no compaction.
@@ -390,7 +390,7 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
     }
     let compacted_bytes = compacted_run_bytes_max(core.options.memory_bytes);
     for &table in &tables {
-        if let Some(job) = pick_run_compaction(state, table, visible, compacted_bytes) {
+        if let Some(job) = pick_run_compaction(core, state, table, visible, compacted_bytes) {
             return Some(job);
         }
     }
@@ -434,7 +434,9 @@ fn leave_alone(
             // What was put off and is due is not wanted any more.
             table.merge_put_off = None;
         }
-        let waits_for_room = window_for_reads(table, visible, largest).is_some();
+        let is_compacted = run_tiering(largest).pick(&run_candidates(&table.runs, visible));
+        let waits_for_room = window_for_reads(table, visible, largest).is_some()
+            || is_compacted.filter(|_| table.flush_calls == 0).is_some();
         let is_put_off = table.merge_put_off.is_some() || table.flush_put_off.is_some();
         if is_put_off || !table.is_whole_at(visible) || waits_for_room {
             left.insert(id);
@@ -457,11 +459,25 @@ pub fn compacted_run_bytes_max(memory_bytes: u64) -> u64 {
     (memory_bytes / COMPACTED_RUN_SHARE).min(COMPACTED_RUN_BYTES_MAX)
 }
 
-/// Runs of one table that should become one run.
-fn pick_run_compaction(state: &mut State, id: TableId, visible: Lsn, largest: u64) -> Option<Job> {
+/// Runs of one table that should become one run, if memory has room for what that takes.
+fn pick_run_compaction(
+    core: &Core,
+    state: &mut State,
+    id: TableId,
+    visible: Lsn,
+    largest: u64,
+) -> Option<Job> {
     let table = state.tables.get(&id).filter(|table| table.flush_calls == 0)?;
     let window = run_tiering(largest).pick(&run_candidates(&table.runs, visible))?;
-    Some(compaction(state, id, window))
+    let bytes = compaction_bytes_of(table, &window);
+    let has_room = state.buffered_bytes.saturating_add(bytes) <= core.options.memory_bytes;
+    has_room.then(|| compaction(state, id, window))
+}
+
+/// The memory that the compaction of some runs takes.
+fn compaction_bytes_of(table: &TableState, window: &Range<usize>) -> u64 {
+    let runs = table.runs[window.clone()].iter().map(|slot| slot.piece.clone());
+    jobs::compaction_bytes(&table.layout, &runs.collect::<Vec<_>>())
 }
 
 /// Runs of a table, of `largest` bytes at most, that reads have searched so often that they should become one run.
@@ -494,12 +510,13 @@ fn pick_compaction_for_reads(
     Some(compaction(state, id, window))
 }
 
-/// The compaction of some runs, which it takes out of play. Reserves memory for the copy.
+/// The compaction of some runs, which it takes out of play. Reserves memory for it.
 fn compaction(state: &mut State, id: TableId, window: Range<usize>) -> Job {
     let table = state.tables.get_mut(&id).expect("the window is of its runs");
+    let reserved = compaction_bytes_of(table, &window);
     let runs = take(&mut table.runs[window]);
-    state.buffered_bytes += runs.iter().map(|run| run.bytes()).sum::<u64>();
-    Job::CompactRuns { table: id, runs }
+    state.buffered_bytes += reserved;
+    Job::CompactRuns { table: id, runs, reserved }
 }
 
 /// The oldest visible runs of one table, up to about `chunk_bytes`; none while others work on them, since

@@ -27,6 +27,9 @@ pub enum Direction {
     Reverse,
 }
 
+/// What a merge notes of each row of a batch.
+pub const PICK_BYTES: usize = size_of::<(usize, usize)>();
+
 /// The merged stream.
 pub struct Merger<S> {
     sources: Vec<Head<S>>,
@@ -123,16 +126,18 @@ impl<S: RowSource> Merger<S> {
         Ok(merger)
     }
 
-    /// Puts all rows of a source into one batch, however long they are. The caller knows that they fit one array.
-    pub fn in_one_batch(mut self) -> Merger<S> {
+    /// Puts all rows of all sources into one batch, however long they are. They are no more than `rows_max`, and the caller knows
+    /// that they fit one array. Which they are takes [`PICK_BYTES`] per row, until they are copied.
+    pub fn in_one_batch(mut self, rows_max: usize) -> Merger<S> {
         (self.batch_rows, self.batch_bytes) = (usize::MAX, usize::MAX);
         self.passes_through = false;
+        self.picked.reserve_exact(rows_max);
         self
     }
 
     /// Gives rows without their keys, which need not be copied then. Rows of which several become one still need them.
     pub fn without_keys(mut self) -> Merger<S> {
-        self.drops_keys = !self.fold.needs_keys();
+        self.drops_keys = !self.fold.combines();
         self
     }
 
@@ -148,7 +153,9 @@ impl<S: RowSource> Merger<S> {
                 break;
             } else {
                 self.pick(winner);
-                self.group_ends.push(self.picked.len() as u32);
+                if self.fold.combines() {
+                    self.group_ends.push(self.picked.len() as u32);
+                }
             }
             self.sources[winner].advance(self.direction)?;
             self.replay(winner);

@@ -51,8 +51,9 @@ impl Fold {
         }
     }
 
-    /// Whether rows need their keys to be folded after a merge gathered them.
-    pub fn needs_keys(&self) -> bool {
+    /// Whether rows with equal keys become one, which is made of them and their keys once a merge has gathered them.
+    #[inline]
+    pub fn combines(&self) -> bool {
         matches!(self, Fold::Combine(_))
     }
 

@@ -122,6 +122,22 @@ impl Keys {
         }
     }
 
+    /// The keys of all parts, one part behind the other, in bytes of exact size. Panics if they have more than 2 GiB.
+    pub fn concat(parts: &[&Keys]) -> Keys {
+        let len = parts.iter().map(|part| part.len()).sum();
+        let width = parts.first().and_then(|first| first.width());
+        match width.filter(|_| parts.iter().all(|part| part.width() == width)) {
+            Some(width) => {
+                offset(len * width);
+                let mut bytes = Vec::with_capacity(len * width);
+                let parts = parts.iter().filter_map(|part| part.even_bytes());
+                parts.for_each(|(_, part)| bytes.extend_from_slice(part));
+                Keys::even(len, width, bytes)
+            }
+            None => gather(len, || parts.iter().flat_map(|part| part.iter())),
+        }
+    }
+
     /// Bytes of all keys. O(1).
     pub fn bytes(&self) -> usize {
         self.bytes_in(0..self.len())

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow_schema::DataType;
+use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
 use crate::byte_bounds;
 use crate::key::{Keys, leading_word, shared_len};
-use crate::narrowing::{narrowed, restored};
+use crate::narrowing::{alike, narrowed, restored};
 use crate::rows::projection::Projection;
 use crate::value_bytes::string_offsets;
 use crate::widening::widen;
@@ -222,6 +223,34 @@ impl Rows {
             key_columns: Vec::new(),
             values: (0..first.values.len()).map(|at| column(&|part| part.value(at))).collect(),
         };
+        assert!(rows.string_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
+        rows
+    }
+
+    /// The rows of all parts, one part behind the other, in arrays of exact size. Parts that were [`Rows::narrowed`] apart are as if
+    /// they had been together. The arrays of a column are freed once they are copied: beside the parts there is at no time more
+    /// than one column twice.
+    pub fn concat(parts: Vec<Rows>) -> Rows {
+        if let [one] = &parts[..] {
+            return one.take(&(0..one.len as u32).collect::<Vec<_>>());
+        }
+        let len = parts.iter().map(Rows::len).sum();
+        let all: Vec<&Keys> = parts.iter().filter_map(|part| part.keys.as_ref()).collect();
+        assert!(all.is_empty() || all.len() == parts.len(), "parts hold different columns");
+        let keys = (!all.is_empty()).then(|| Keys::concat(&all));
+        let width = parts.first().expect("at least one part").values.len();
+        let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(parts.len()); width];
+        for part in parts {
+            assert_eq!(part.values.len(), width, "parts hold different columns");
+            columns.iter_mut().zip(part.values).for_each(|(column, array)| column.push(array));
+        }
+        let column = |mut arrays: Vec<ArrayRef>| {
+            alike(&mut arrays);
+            let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
+            concat(&arrays).expect(OVERFULL)
+        };
+        let values = columns.into_iter().map(column).collect();
+        let rows = Rows { len, keys, key_columns: Vec::new(), values };
         assert!(rows.string_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
         rows
     }
