@@ -7,14 +7,24 @@ use std::fmt::Display;
 
 use arrow_schema::ArrowError;
 use drillcore::{Error, ErrorKind};
+use drillcore_sql::{Advice, advised};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 /// The exception for `error`, of the class that belongs to its kind.
 pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
+    let message = advised(error, in_python);
     match class_name(error.kind()) {
-        Some(class) => raise(py, class, &error.to_string()),
-        None => PyKeyboardInterrupt::new_err(error.to_string()),
+        Some(class) => raise(py, class, &message),
+        None => PyKeyboardInterrupt::new_err(message),
+    }
+}
+
+/// What to do about a refused query, where Python's call is another one than that of Rust.
+fn in_python(advice: Advice) -> Option<&'static str> {
+    match advice {
+        Advice::Delete => Some("use delete, or sql of the database that writes the table"),
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 use std::io::{self, Write};
 
 use drillcore::ErrorKind;
+use drillcore_sql::{Advice, advised};
 
 /// The answer is no: nothing found, or something damaged.
 pub const NO: u8 = 1;
@@ -77,6 +78,31 @@ impl From<drillcore::Error> for Fault {
             ErrorKind::Interrupted => return Fault::interrupted(),
             _ => UNUSABLE,
         };
-        Fault { message: error.to_string(), exit_code }
+        Fault { message: advised(&error, in_shell), exit_code }
     }
+}
+
+/// What to do about a refused query, with commands and their options.
+fn in_shell(advice: Advice) -> Option<&'static str> {
+    Some(match advice {
+        Advice::Append => "use `drillcore ingest` to add rows",
+        Advice::Replace | Advice::Update => {
+            "use `drillcore ingest` to add or replace rows of an upsert table"
+        }
+        Advice::AppendQuery => {
+            "write the rows of the query to a file with --output, then use `drillcore ingest`"
+        }
+        Advice::Delete => "use `drillcore delete DATABASE TABLE --where CONDITION`",
+        Advice::Truncate => {
+            "use `drillcore delete --all` to delete all rows, or `drillcore drop-table` to remove a table"
+        }
+        Advice::CreateTable => "use `drillcore ingest`, which creates the table from a file",
+        Advice::LoadFile => "use `drillcore ingest`, or read_csv or read_parquet in a query",
+        Advice::DropTable => "use `drillcore drop-table` to remove a table",
+        Advice::AlterTable => "use `drillcore add-column`, rename-column, drop-column or widen",
+        Advice::WriteFile => "use `drillcore export`, or `drillcore sql` with --output",
+        Advice::PassOptions => "give `drillcore sql` --threads and --memory-bytes",
+        Advice::MoreMemory => "raise --memory-bytes, or select fewer rows, groups or columns",
+        _ => return None,
+    })
 }

@@ -204,23 +204,12 @@ pub fn print_query(
     text: &str,
     interrupt: &Interrupt,
 ) -> Result<(), Fault> {
-    check_reads(text)?;
     let (threads, memory_bytes) = (arguments.threads, arguments.memory_bytes);
     let interrupt = interrupt.clone();
     let options = QueryOptions { threads, memory_bytes, interrupt, ..Default::default() };
     let query = drillcore_sql::query(snapshot, text, &options)?;
     let schema = query.schema();
     print(arguments.output.output, schema, query.map(|batch| batch.map_err(Fault::from)))
-}
-
-/// Refuses a statement that another command runs.
-pub fn check_reads(text: &str) -> Result<(), Fault> {
-    match drillcore_sql::is_delete(text) {
-        false => Ok(()),
-        true => Err(Fault::wrong_call(
-            "queries are read-only, so DELETE is not supported; use `drillcore delete DATABASE TABLE --where CONDITION`",
-        )),
-    }
 }
 
 /// Prints what tables there are. Counts the rows of each.

@@ -8,6 +8,7 @@ use datafusion::common::{SchemaError, TableReference};
 use datafusion::error::DataFusionError;
 use drillcore::{Error, ErrorKind};
 
+use crate::advice::{Advice, with_advice};
 use crate::type_names::with_type_names;
 
 /// Functions that queries may read from.
@@ -40,11 +41,8 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::Collection(errors) if !errors.is_empty() => from_datafusion(&errors[0]),
         DataFusionError::SchemaError(schema_error, _) => from_schema_error(schema_error),
         DataFusionError::ResourcesExhausted(message) => {
-            let message = format!(
-                "the query needs more memory than its budget; raise memory_bytes, or select fewer rows, \
-                 groups or columns: {message}"
-            );
-            Error::new(ErrorKind::OutOfMemory, message)
+            let found = format!("the query needs more memory than its budget ({message})");
+            with_advice(ErrorKind::OutOfMemory, found, Advice::MoreMemory)
         }
         DataFusionError::Plan(message)
         | DataFusionError::Execution(message)
@@ -141,8 +139,7 @@ fn reworded(message: &str) -> Error {
     // Those that a query cannot be are refused by name before; these stand inside of one.
     if message.starts_with("DML not supported") || message.starts_with("DDL not supported") {
         return invalid(
-            "queries are read-only; use create_table, append and delete to change tables"
-                .to_string(),
+            "queries are read-only; remove the statement that changes a table".to_string(),
         );
     }
     // What does not fit its type; Arrow and functions tell so in words alone.

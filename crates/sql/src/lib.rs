@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 mod type_names;
+mod advice;
 mod error;
 mod parameters;
 mod syntax;
@@ -54,6 +55,7 @@ mod query;
 mod delete;
 mod parquet_writer;
 
+pub use advice::{Advice, advised};
 pub use aggregates::{Aggregates, aggregates};
 pub use delete::delete;
 pub use packing::Packing;

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use drillcore::{Error, ErrorKind};
 
+use crate::advice::{Advice, with_advice};
 use crate::error::to_datafusion;
 use crate::parameters::{Parameters, substituted};
 
@@ -103,29 +104,25 @@ fn checked_tokens(text: &str) -> Result<Vec<TokenWithSpan>, DataFusionError> {
     )))
 }
 
-/// Refuses a statement that is no query, and names the call that does what it would.
+/// Refuses a statement that is no query, and says what does the same.
 fn check_reads(statement: &Statement) -> Result<(), DataFusionError> {
     match statement {
         Statement::Statement(statement) => check_statement(statement),
         Statement::Explain(explain) => check_reads(&explain.statement),
-        Statement::CopyTo(_) => {
-            Err(no_query("COPY", "write the rows of a query to a file instead"))
+        Statement::CopyTo(_) => Err(no_query("COPY", Advice::WriteFile)),
+        Statement::CreateExternalTable(_) => {
+            Err(no_query("CREATE EXTERNAL TABLE", Advice::LoadFile))
         }
-        Statement::CreateExternalTable(_) => Err(no_query(
-            "CREATE EXTERNAL TABLE",
-            "use create_table, then load the file into the table",
-        )),
-        Statement::Reset(_) => Err(no_query("RESET", SETTINGS)),
+        Statement::Reset(_) => Err(no_query("RESET", Advice::PassOptions)),
     }
 }
 
-const SETTINGS: &str = "pass threads and memory_bytes with each query";
-const TRANSACTIONS: &str = "each append is one commit, and each query reads one snapshot";
+const TRANSACTIONS: &str = "each write is one commit, and each query reads one snapshot";
 const VIEWS: &str = "use WITH to name a query inside another";
 const VALUES: &str = "write the values into the text of the query";
 
 fn check_statement(statement: &SqlStatement) -> Result<(), DataFusionError> {
-    let (verb, instead) = match statement {
+    Err(match statement {
         SqlStatement::Explain { statement, .. } => return check_statement(statement),
         SqlStatement::Query(query) => return check_query(query),
         SqlStatement::ExplainTable { .. }
@@ -133,33 +130,28 @@ fn check_statement(statement: &SqlStatement) -> Result<(), DataFusionError> {
         | SqlStatement::ShowColumns { .. }
         | SqlStatement::ShowFunctions { .. }
         | SqlStatement::ShowVariable { .. } => return Ok(()),
-        SqlStatement::Insert(_) => ("INSERT", "use append to add rows"),
-        SqlStatement::Update(_) => ("UPDATE", "use update to change rows of an upsert table"),
-        SqlStatement::Merge(_) => ("MERGE", "use append to add or replace rows of an upsert table"),
-        SqlStatement::Delete(_) => {
-            ("DELETE", "use delete, or in Python sql of the database that writes the table")
-        }
-        SqlStatement::Truncate(_) => {
-            ("TRUNCATE", "use truncate to delete all rows, or drop_table to remove a table")
-        }
-        SqlStatement::CreateTable(_) => ("CREATE TABLE", "use create_table"),
-        SqlStatement::Drop { .. } => ("DROP", "use drop_table to remove a table"),
-        SqlStatement::AlterTable(_) => ("ALTER TABLE", "use add_column to add a column"),
-        SqlStatement::CreateView(_) => ("CREATE VIEW", VIEWS),
-        SqlStatement::Copy { .. } => ("COPY", "read and write files outside SQL"),
-        SqlStatement::Set(_) => ("SET", SETTINGS),
-        SqlStatement::StartTransaction { .. } => ("BEGIN", TRANSACTIONS),
-        SqlStatement::Commit { .. } => ("COMMIT", TRANSACTIONS),
-        SqlStatement::Rollback { .. } => ("ROLLBACK", TRANSACTIONS),
-        SqlStatement::Prepare { .. } => ("PREPARE", VALUES),
-        SqlStatement::Execute { .. } => ("EXECUTE", VALUES),
+        SqlStatement::Insert(_) => no_query("INSERT", Advice::Append),
+        SqlStatement::Update(_) => no_query("UPDATE", Advice::Update),
+        SqlStatement::Merge(_) => no_query("MERGE", Advice::Replace),
+        SqlStatement::Delete(_) => no_query("DELETE", Advice::Delete),
+        SqlStatement::Truncate(_) => no_query("TRUNCATE", Advice::Truncate),
+        SqlStatement::CreateTable(_) => no_query("CREATE TABLE", Advice::CreateTable),
+        SqlStatement::Drop { .. } => no_query("DROP", Advice::DropTable),
+        SqlStatement::AlterTable(_) => no_query("ALTER TABLE", Advice::AlterTable),
+        SqlStatement::CreateView(_) => unsupported("CREATE VIEW", VIEWS),
+        SqlStatement::Copy { .. } => no_query("COPY", Advice::WriteFile),
+        SqlStatement::Set(_) => no_query("SET", Advice::PassOptions),
+        SqlStatement::StartTransaction { .. } => unsupported("BEGIN", TRANSACTIONS),
+        SqlStatement::Commit { .. } => unsupported("COMMIT", TRANSACTIONS),
+        SqlStatement::Rollback { .. } => unsupported("ROLLBACK", TRANSACTIONS),
+        SqlStatement::Prepare { .. } => unsupported("PREPARE", VALUES),
+        SqlStatement::Execute { .. } => unsupported("EXECUTE", VALUES),
         other => {
             let text = other.to_string();
             let verb = text.split([' ', '(']).next().unwrap_or_default();
-            return Err(no_query(verb, "use SELECT, EXPLAIN, SHOW TABLES or DESCRIBE"));
+            unsupported(verb, "use SELECT, EXPLAIN, SHOW TABLES or DESCRIBE")
         }
-    };
-    Err(no_query(verb, instead))
+    })
 }
 
 /// Queries may hold other statements, too.
@@ -172,14 +164,24 @@ fn check_query(query: &Query) -> Result<(), DataFusionError> {
         | SetExpr::Delete(change)
         | SetExpr::Merge(change) => check_statement(change),
         SetExpr::Select(select) if select.into.is_some() => {
-            Err(no_query("SELECT INTO", "use append to add the rows of a query to a table"))
+            Err(no_query("SELECT INTO", Advice::AppendQuery))
         }
         _ => Ok(()),
     }
 }
 
-fn no_query(verb: &str, instead: &str) -> DataFusionError {
-    invalid(format!("queries are read-only, so {verb} is not supported; {instead}"))
+/// Each face has a call or an option for what the verb does.
+fn no_query(verb: &str, advice: Advice) -> DataFusionError {
+    to_datafusion(with_advice(ErrorKind::InvalidArgument, read_only(verb), advice))
+}
+
+/// Nothing outside of SQL does what the verb does.
+fn unsupported(verb: &str, instead: &str) -> DataFusionError {
+    invalid(format!("{}; {instead}", read_only(verb)))
+}
+
+fn read_only(verb: &str) -> String {
+    format!("queries are read-only, so {verb} is not supported")
 }
 
 fn invalid(message: String) -> DataFusionError {

@@ -116,16 +116,28 @@ fn statements_on_standard_input_run_up_to_the_first_that_fails() {
 }
 
 #[test]
-fn a_delete_in_sql_is_refused_with_the_command_for_it() {
+fn a_statement_that_changes_something_is_refused_with_the_command_for_it() {
     let folder = with_tables();
-    let text = "/* by hand */ delete from t where id = 1";
-    for (arguments, input) in [(&["sql", "db", text][..], ""), (&["sql", "db"], text)] {
-        let output = drillcore(folder.path(), arguments, input);
-        let message = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{message}");
-        let said = "use `drillcore delete DATABASE TABLE --where CONDITION`";
-        assert!(message.contains(said), "{message}");
+    for (text, said) in [
+        (
+            "/* by hand */ delete from t where id = 1",
+            "use `drillcore delete DATABASE TABLE --where CONDITION`",
+        ),
+        ("insert into t values (1)", "use `drillcore ingest` to add rows"),
+        ("drop table t", "use `drillcore drop-table` to remove a table"),
+        ("set x = 1", "give `drillcore sql` --threads and --memory-bytes"),
+    ] {
+        for (arguments, input) in [(&["sql", "db", text][..], ""), (&["sql", "db"], text)] {
+            let output = drillcore(folder.path(), arguments, input);
+            let message = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{message}");
+            assert!(message.contains(said), "{message}");
+        }
     }
+    let sort = ["sql", "db", "--memory-bytes=1", "select id, count(*) from t group by id"];
+    let output = drillcore(folder.path(), &sort, "");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("raise --memory-bytes, or"), "{message}");
 }
 
 #[test]

@@ -531,7 +531,7 @@ fn what_cannot_be_meant_is_refused() {
 fn a_statement_that_changes_something_names_the_call_that_does_it() {
     let db = database(100);
     let each = "pass threads and memory_bytes with each query";
-    let commits = "each append is one commit, and each query reads one snapshot";
+    let commits = "each write is one commit, and each query reads one snapshot";
     let text = "write the values into the text of the query";
     let query = "use SELECT, EXPLAIN, SHOW TABLES or DESCRIBE";
     let drop = "use drop_table to remove a table";
@@ -548,20 +548,12 @@ fn a_statement_that_changes_something_names_the_call_that_does_it() {
             "MERGE",
             "use append to add or replace rows of an upsert table",
         ),
-        (
-            "delete from flights",
-            "DELETE",
-            "use delete, or in Python sql of the database that writes the table",
-        ),
-        (
-            "explain delete from flights",
-            "DELETE",
-            "use delete, or in Python sql of the database that writes the table",
-        ),
+        ("delete from flights", "DELETE", "use delete_selected to delete rows"),
+        ("explain delete from flights", "DELETE", "use delete_selected to delete rows"),
         (
             "with x as (delete from flights returning *) select * from x",
             "DELETE",
-            "use delete, or in Python sql of the database that writes the table",
+            "use delete_selected to delete rows",
         ),
         (
             "truncate table flights",
@@ -579,7 +571,7 @@ fn a_statement_that_changes_something_names_the_call_that_does_it() {
         (
             "alter table flights add column gate int",
             "ALTER TABLE",
-            "use add_column to add a column",
+            "use add_column, rename_column, drop_column or widen",
         ),
         ("create view late as select 1", "CREATE VIEW", "use WITH to name a query inside another"),
         (
