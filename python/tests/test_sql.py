@@ -188,7 +188,7 @@ def test_wrong_conditions_and_queries_are_named(db: drillcore.Database, events: 
         db.sql("create table x (a int)")
     with pytest.raises(drillcore.NotFoundError, match="write hits without events"):
         events.count(where="events.hits > 3")
-    with pytest.raises(drillcore.NotFoundError, match="use single quotes for strings"):
+    with pytest.raises(drillcore.NotFoundError, match="Use single quotes for strings"):
         events.count(where='site = "s1"')
     with pytest.raises(drillcore.NotFoundError, match='did you mean "length"'):
         events.count(where="lenght(site) = 2")

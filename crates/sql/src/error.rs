@@ -59,7 +59,7 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
             Error::new(ErrorKind::InvalidArgument, message)
         }
         DataFusionError::NotImplemented(message) => {
-            let message = format!("not supported: {}", with_type_names(message));
+            let message = format!("not supported: {}", with_type_names(without_debug(message)));
             Error::new(ErrorKind::InvalidArgument, message)
         }
         DataFusionError::SQL(parser_error, _) => {
@@ -172,7 +172,32 @@ fn reworded(message: &str) -> Error {
     {
         return out_of_range(message.to_string());
     }
-    invalid(message.split(", got ScalarFunction(").next().unwrap_or(message).to_string())
+    if let Some((name, _)) = between(message, "The window ", " is not defined!") {
+        let name = name.trim_matches('"');
+        return Error::new(
+            ErrorKind::NotFound,
+            format!("unknown window {name:?}; define it with WINDOW {name} AS (...)"),
+        );
+    }
+    let said = message.split(", got ScalarFunction(").next().unwrap_or(message);
+    invalid(without_debug(said).to_string())
+}
+
+/// A message up to where a structure of the planner is printed, as in `Substring { expr: Value(...) }`.
+fn without_debug(message: &str) -> &str {
+    let is_structure = |(brace, _): &(usize, &str)| {
+        let name = message[..*brace].rsplit(' ').next().unwrap_or_default();
+        let field = message[*brace + " { ".len()..].split(": ").next().unwrap_or_default();
+        let is_name = name.starts_with(|c: char| c.is_ascii_uppercase());
+        is_name && field.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    };
+    match message.match_indices(" { ").find(is_structure) {
+        Some((brace, _)) => {
+            let start = message[..brace].rfind(' ').unwrap_or(0);
+            message[..start].trim_end_matches([' ', ',', ':'])
+        }
+        None => message,
+    }
 }
 
 /// Of the text behind `start`, what stands before `end` and what behind.
@@ -202,7 +227,7 @@ fn from_arrow(error: &ArrowError) -> Error {
     }
 }
 
-/// Adds to an error about a column what to tell whoever put a text in the quotes of names.
+/// Adds to an error about a column which quotes are for strings, if the text has the name in those for identifiers.
 pub fn with_quotes_told(error: Error, text: &str) -> Error {
     let message = error.to_string();
     let rest = message.strip_prefix("unknown column ");
@@ -211,8 +236,9 @@ pub fn with_quotes_told(error: Error, text: &str) -> Error {
     if !unknown.is_some_and(|quoted| text.contains(quoted)) {
         return error;
     }
-    let hint = "use single quotes for strings; double quotes are for identifiers";
-    Error::new(error.kind(), format!("{message}; {hint}"))
+    let end = if message.ends_with('?') { "" } else { "." };
+    let hint = "Use single quotes for strings; double quotes are for identifiers";
+    Error::new(error.kind(), format!("{message}{end} {hint}"))
 }
 
 /// Wraps one of our errors for its way through DataFusion.

@@ -364,7 +364,7 @@ fn what_is_no_condition_is_refused() {
     for text in [r#"place = "a""#, r#"number > 1 and place in ("it's; so")"#] {
         assert!(
             refused(text)
-                .ends_with("use single quotes for strings; double quotes are for identifiers")
+                .ends_with("Use single quotes for strings; double quotes are for identifiers")
         );
     }
     assert!(!refused("place = a and place <> '\"a'").contains("quotes"));

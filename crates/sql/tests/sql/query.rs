@@ -468,7 +468,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(said("select * fro flights").contains("invalid SQL"));
     assert!(said("select x.carrier from flights f").contains("unknown table \"x\""));
     let quoted = said("select carrier from flights where carrier = \"UA\"");
-    assert!(quoted.contains("use single quotes for strings"), "{quoted}");
+    assert!(quoted.contains("Use single quotes for strings"), "{quoted}");
     assert!(said("select summ(delay) from flights").contains("did you mean \"sum\"?"));
     assert!(said("select * from smple('flights', 3)").contains("did you mean \"sample\"?"));
     let text = said("select sum(carrier) from flights");
@@ -478,6 +478,11 @@ fn what_cannot_be_meant_is_refused() {
     assert!(said(ambiguous).contains("several tables have a column carrier"));
     let ungrouped = said("select carrier, delay from flights group by carrier");
     assert!(ungrouped.starts_with("flights.delay is neither in GROUP BY nor"), "{ungrouped}");
+    let substring = said("select substr(1)");
+    assert_eq!(substring, "Substring without for/from is not valid");
+    let window = refused(&db, "select sum(delay) over w from flights");
+    assert_eq!(window.kind(), ErrorKind::NotFound);
+    assert_eq!(window.to_string(), "unknown window \"w\"; define it with WINDOW w AS (...)");
     assert!(said("select * from flights where sum(delay) > 3").contains("HAVING"));
     assert!(said("select * from flights limit delay").contains("columns cannot be used here"));
     for text in ["", "select 1; select 2", "select * from 'file.csv'"] {
