@@ -305,11 +305,14 @@ impl From<FormatError> for Error {
     }
 }
 
-/// The valid name with the fewest edits to `name`, ignoring case, if that is few enough to be a slip.
+/// The valid name with the fewest edits to `name`, ignoring case, if that is few enough to be a slip: a third of its
+/// characters, or two in a short name, but never all of them.
 fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
-    let edits = |valid: &str| levenshtein(&name.to_lowercase(), &valid.to_lowercase());
+    let name = name.to_lowercase();
+    let edits = |valid: &str| levenshtein(&name, &valid.to_lowercase());
     let (distance, near) = valid.iter().map(|candidate| (edits(candidate), *candidate)).min()?;
-    (distance <= name.chars().count().max(6) / 3).then_some(near)
+    let chars = name.chars().count();
+    (distance < chars && distance <= chars.max(6) / 3).then_some(near)
 }
 
 #[cfg(test)]
@@ -345,6 +348,17 @@ mod tests {
         assert_eq!(put_off.kind(), ErrorKind::StorageFull);
         assert!(std::error::Error::source(&put_off).is_some());
         assert!(std::error::Error::source(&Error::invalid("n is 0")).is_none());
+    }
+
+    #[test]
+    fn a_name_that_shares_no_character_is_no_slip() {
+        let near = |name, valid| nearest(name, &[valid]);
+        for (name, valid) in [("UA", "ts"), ("x", "u"), ("", "ts"), ("\u{fc}", "u")] {
+            assert_eq!(near(name, valid), None, "{name}");
+        }
+        for (name, valid) in [("TS", "ts"), ("X", "x"), ("tt", "t"), ("dst", "dist")] {
+            assert_eq!(near(name, valid), Some(valid), "{name}");
+        }
     }
 
     #[test]
