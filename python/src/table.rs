@@ -205,19 +205,12 @@ impl Table {
         key
     }
 
-    /// Weights, and other columns that are not of the key, in which no appended row has null. Those of the events of a rollup
-    /// table depend on its metrics.
+    /// Weights, and other columns that are not of the key, in which no appended row has null.
     #[getter]
     fn never_null(&self) -> Vec<String> {
         let schema = self.inner.schema();
-        if schema.rollup().is_some() {
-            return Vec::new();
-        }
-        let key = key_names(&schema);
-        let columns = schema.batch_columns().fields().iter().enumerate();
-        let never_null = columns.filter(|(column, _)| !schema.takes_null(*column));
-        let names = never_null.map(|(_, field)| field.name().clone());
-        names.filter(|name| !key.contains(name)).collect()
+        let name = |column| schema.batch_columns().field(column).name().clone();
+        schema.never_null().into_iter().map(name).collect()
     }
 
     /// The other columns that every appended row has, because it replaces one that has them: of an upsert table those

@@ -267,12 +267,16 @@ fn only(file: &Schema, names: &[&str]) -> Result<SchemaRef, Fault> {
 /// others, a column that they do not have is a mistake. An upsert table wants whole rows.
 fn taken(schema: &TableSchema, fill_nulls: bool) -> Taken {
     let columns = schema.batch_columns().clone();
-    let skips_others = schema.rollup().is_some() && !schema.discovers();
     // What cannot be null is refused where it is missing, whatever is filled.
     let whole_row = schema.whole_row_columns().iter().enumerate();
     let spelled_out = whole_row.filter(|(column, _)| !fill_nulls && schema.takes_null(*column));
     let spelled_out = spelled_out.map(|(_, field)| field.name().clone()).collect();
-    Taken { columns, skips_others, adds_others: schema.discovers(), spelled_out }
+    Taken {
+        columns,
+        skips_others: schema.skips_columns(),
+        adds_others: schema.discovers(),
+        spelled_out,
+    }
 }
 
 /// One file on its way into the table.

@@ -425,6 +425,37 @@ impl Modules {
     }
 }
 
+/// What tells merge policies apart, in engine code that should ask its `TablePolicy`.
+const POLICY_BRANCHES: [&str; 3] = [".rollup()", "has_tombstones(", "MergePolicy::"];
+
+/// The lines of a module that tell merge policies apart, unless it is one that policies are made of.
+fn policy_faults(module: &[String], source: &str) -> Vec<String> {
+    if matches!(module.first().map(String::as_str), None | Some("policy" | "schema")) {
+        return Vec::new();
+    }
+    let code = without_tests(source);
+    let lines = code.lines().filter(|line| POLICY_BRANCHES.iter().any(|part| line.contains(part)));
+    let fault = |line: &str| format!("{} tells policies apart: {}", module.join("::"), line.trim());
+    lines.map(fault).collect()
+}
+
+#[test]
+fn only_the_policy_and_the_schema_of_the_engine_tell_merge_policies_apart() {
+    let modules = Modules::read(&repository().join("crates/engine/src"));
+    let found = modules.sources.iter().flat_map(|(module, source)| policy_faults(module, source));
+    let faults: Vec<String> = found.collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn a_branch_on_the_merge_policy_is_seen_outside_its_folders() {
+    let faults = |module: &str, source: &str| policy_faults(&[module.to_string()], source).len();
+    assert_eq!(faults("read", "if layout.rollup().is_some() {}\nlayout.has_tombstones();"), 2);
+    assert_eq!(faults("read", "MergePolicy::Append => 1,\n// MergePolicy::Append"), 1);
+    assert_eq!(faults("read", "#[cfg(test)]\nmod tests {\n    use MergePolicy::Append;\n}"), 0);
+    assert_eq!(faults("policy", "MergePolicy::Append => 1,"), 0);
+}
+
 #[test]
 fn modules_import_only_what_stands_above_them() {
     let mut faults = Vec::new();

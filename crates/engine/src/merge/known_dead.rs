@@ -7,6 +7,7 @@ use drillcore_format::rows::Layout;
 
 use crate::pieces::liveness::Liveness;
 use crate::pieces::piece::Piece;
+use crate::policy::table_policy::TablePolicy;
 use crate::select::selection::Place;
 
 /// Of more pieces it is not listed which hold keys that may be in which others: that takes as many looks as there are pairs.
@@ -76,7 +77,9 @@ impl KnownDead {
             if !older.is_empty() {
                 pending.keys.push((newer, older));
             }
-            if self.of[newer].is_none() && layout.has_tombstones() && pieces[newer].run().is_none()
+            if self.of[newer].is_none()
+                && TablePolicy::of(layout).deletes()
+                && pieces[newer].run().is_none()
             {
                 pending.tombstones.push(newer);
             }

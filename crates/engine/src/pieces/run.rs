@@ -25,6 +25,7 @@ use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::set_index::SetIndex;
 use crate::pieces::times::{first_time, times};
 use crate::pieces::weight_index::WeightIndex;
+use crate::policy::table_policy::TablePolicy;
 use crate::policy::tombstones::flags;
 
 /// Sorted rows in memory; ties in commit order, oldest first.
@@ -80,8 +81,7 @@ impl UncommittedRun {
         meter: &MemoryMeter,
         examined: &RowsExamined,
     ) -> Result<UncommittedRun> {
-        // Metrics have types that no sum exceeds, and rows of several pieces are combined before they are shown.
-        let rows = if layout.rollup().is_some() { rows.narrowed() } else { rows };
+        let rows = TablePolicy::of(layout).kept(rows);
         let indexed = layout.schema().set.as_ref().map(|set| &set.indexed);
         let sets = match indexed.filter(|indexed| !indexed.is_none()) {
             None => None,

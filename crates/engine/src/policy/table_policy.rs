@@ -96,6 +96,15 @@ impl<'l> TablePolicy<'l> {
         fold(self.layout, rollup, &rows, &ends)
     }
 
+    /// A batch's stored rows as a run keeps them: metrics have types that no sum exceeds, and rows of several pieces are
+    /// combined before they are shown, so one batch's take less room in narrower types.
+    pub fn kept(&self, rows: Rows) -> Rows {
+        match self.combines() {
+            true => rows.narrowed(),
+            false => rows,
+        }
+    }
+
     /// What must be read of whole rows to show some columns of them.
     pub fn projection(&self, columns: &[usize]) -> Projection {
         match self.combines() {

@@ -23,6 +23,7 @@ use crate::pieces::live_weights::LiveWeights;
 use crate::pieces::member_weights::KeptWeights;
 use crate::pieces::piece::{Members, Piece, UnindexedSet};
 use crate::pieces::weight_index::no_weight;
+use crate::policy::table_policy::TablePolicy;
 use crate::read::arrivals::Arrivals;
 use crate::read::grouped_weights::{GroupedMembers, Scale, SetMembers, Weighed, WeighedMembers};
 use crate::select::selection::{Part, Place, Selected};
@@ -139,7 +140,7 @@ impl Weighted {
                 (PartWeight::Grouped(grouped), sum)
             }
             // Events of a rollup table are found by their numbers, not drawn in groups.
-            Some(Members::Unindexed(_)) if self.layout.rollup().is_none() => {
+            Some(Members::Unindexed(_)) if !TablePolicy::of(&self.layout).combines() => {
                 let mut units = Vec::with_capacity(part.len() as usize);
                 self.for_each_weight(part, |_, unit| units.push(unit))?;
                 let sum = units.iter().map(|&unit| u128::from(unit)).sum();

@@ -187,6 +187,20 @@ impl TableSchema {
         self.rollup().is_some_and(|rollup| rollup.discovers)
     }
 
+    /// Whether a batch may have columns that the table leaves out: those of events that no metric or dimension reads.
+    pub fn skips_columns(&self) -> bool {
+        self.rollup().is_some_and(|rollup| !rollup.discovers)
+    }
+
+    /// The columns of [`TableSchema::batch_columns`] outside the key in which no appended row has null, by position. Which
+    /// ones they are in the events of a rollup table changes with its metrics, so none is listed.
+    pub fn never_null(&self) -> Vec<usize> {
+        let count = if self.rollup().is_some() { 0 } else { self.columns.fields().len() };
+        let is_never_null =
+            |&column: &usize| !self.takes_null(column) && !self.key.contains(&column);
+        (0..count).filter(is_never_null).collect()
+    }
+
     /// Whether columns that are added to the table are part of its key, as the dimensions of a rollup table are.
     pub fn widens_key(&self) -> bool {
         self.rollup().is_some()
