@@ -28,7 +28,7 @@ def test_the_module_runs_the_demo() -> None:
 def test_the_exit_code_is_handed_on() -> None:
     done = run("count", "nowhere", "t")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "drillcore: directory nowhere does not exist\n"
+    assert done.stderr == "drillcore: directory nowhere does not exist; check the path\n"
 
 
 def test_the_program_is_the_module(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ struct NewFile {
 
 impl ExportTarget {
     /// Begins a file, or standard output for `-`. Refuses a path that exists unless `force` says to replace it, and
-    /// one in the folder of the database.
+    /// one in the directory of the database.
     pub fn open(name: &str, force: bool, database: &Path) -> Result<ExportTarget, Fault> {
         let is_closed = Arc::new(AtomicBool::new(false));
         if name == "-" {
@@ -57,7 +57,7 @@ impl ExportTarget {
         }
         if fs::canonicalize(folder).ok() == fs::canonicalize(database).ok() {
             return Err(Fault::wrong_call(format!(
-                "{name} is in the folder of the database; write it to another folder"
+                "{name} is in the directory of the database; write it to another directory"
             )));
         }
         let temporary = tempfile::Builder::new()

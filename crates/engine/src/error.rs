@@ -79,7 +79,7 @@ pub enum ErrorKind {
 /// use drillcore::{Database, Options};
 ///
 /// let options = Options { create: false, ..Options::default() };
-/// let error = Database::open("/no/such/folder", options).err().unwrap();
+/// let error = Database::open("/no/such/directory", options).err().unwrap();
 /// println!("{error}");
 /// let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
 /// assert_eq!(source.unwrap().kind(), io::ErrorKind::NotFound);
@@ -212,13 +212,17 @@ impl Error {
         ))
     }
 
-    /// A folder cannot be opened.
+    /// A directory cannot be opened.
     pub(crate) fn cannot_open(path: &Path, error: io::Error) -> Error {
         let path = path.display();
         match error.kind() {
             io::ErrorKind::NotFound => {
-                let message = format!("directory {path} does not exist");
+                let message = format!("directory {path} does not exist; check the path");
                 Error::new(ErrorKind::NotFound, message).with_source(error)
+            }
+            io::ErrorKind::NotADirectory => {
+                let message = format!("cannot open {path}: not a directory; give a directory");
+                Error::new(ErrorKind::Io, message).with_source(error)
             }
             _ => Error::io(format_args!("cannot open {path}"), error),
         }

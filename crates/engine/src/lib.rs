@@ -31,7 +31,7 @@
 //! # }
 //! ```
 //!
-//! - [`Database`] opens a folder for writing, or for reading beside the process that writes it. `examples/` has a program
+//! - [`Database`] opens a directory for writing, or for reading beside the process that writes it. `examples/` has a program
 //!   for each.
 //! - [`Table`] appends, deletes and switches set indexes; [`TableSpec`] says what a table is.
 //! - [`Snapshot`] and [`TableSnapshot`] read: [`get`](TableSnapshot::get), [`scan`](TableSnapshot::scan),

@@ -81,7 +81,7 @@ pub struct QueryOptions {
     /// Threads that work at once; by default one per core.
     pub threads: Option<usize>,
     /// What joins, sorts and aggregates may hold at once; by default [`MEMORY_BYTES`]. Sorts and aggregates
-    /// go on in files of the system's temporary folder, a join that needs more is an error.
+    /// go on in files of the system's temporary directory, a join that needs more is an error.
     pub memory_bytes: Option<u64>,
     /// About how many rows of a table a thread reads at once; by default as many as are worth it.
     pub partition_rows: Option<u64>,

@@ -178,7 +178,7 @@ fn what_exists_stays_unless_force_says_otherwise_and_bad_targets_are_refused() {
         "id,at,name\n0,1970-01-01T00:00:00,\n"
     );
     for (target, said) in [
-        ("db/x.csv", "is in the folder of the database"),
+        ("db/x.csv", "is in the directory of the database"),
         ("db", "is not a regular file"),
         ("/dev/null", "is not a regular file"),
         ("x.bin", "does not show the format"),

@@ -5,6 +5,7 @@
 //! commits of the log that are in no segment. Neither holds writers, flushes or merges up.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -176,26 +177,26 @@ pub fn back_up_beside(
     store_folder(source, target, copy, nonce, interrupt, mark)
 }
 
-/// Makes a database of a backup.
+/// Makes a database of a backup, which is at `path`.
 pub fn restore(
     backup: &Arc<dyn Directory>,
+    path: &Path,
     target: BackupTarget,
     copy: bool,
     nonce: u64,
     interrupt: &Interrupt,
 ) -> Result<BackupResult> {
     if !manifest::exists(backup.as_ref())? {
-        return Err(Error::new(ErrorKind::NotFound, "there is no backup in the folder"));
+        let message = format!("there is no backup in {path:?}; check the path");
+        return Err(Error::new(ErrorKind::NotFound, message));
     }
     let unmark = |state: &mut ManifestState, _| {
         let what = match state.backup.take() {
             Some(mark) if !mark.was_opened => return Ok(()),
-            Some(_) => {
-                "the backup was opened for writing, and is a database of its own now; open it instead"
-            }
-            None => "the folder holds a database and not a backup; back it up first",
+            Some(_) => "was opened for writing, and is a database of its own now; open it instead",
+            None => "is a database, not a backup; run backup on it first",
         };
-        Err(Error::invalid(what))
+        Err(Error::invalid(format!("{path:?} {what}")))
     };
     store_folder(backup, target, copy, nonce, interrupt, unmark)
 }

@@ -166,7 +166,7 @@ impl BackupTarget {
             && manifest::exists(parent)?
         {
             return Err(Error::invalid(format!(
-                "{} lies in the folder of a database; give a path outside of it",
+                "{:?} lies in the directory of a database; give a path outside of it",
                 path.display()
             )));
         }
@@ -207,7 +207,7 @@ impl BackupTarget {
             .lock(LOCK_FILE)
             .map_err(|error| Error::io("cannot lock the backup", error))?;
         let Some(lock) = lock else {
-            let message = "another call writes to this folder, or has it open for writing; wait until it ends";
+            let message = "another call writes to this directory, or has it open for writing; wait until it ends";
             return Err(Error::new(ErrorKind::Locked, message));
         };
         Ok(BackupTarget { directory, earlier: None, beside: None, _lock: lock })
@@ -258,7 +258,7 @@ impl BackupTarget {
         let log: Vec<(Lsn, &[u8])> =
             contents.log.iter().map(|(lsn, payload)| (*lsn, payload.as_slice())).collect();
         write_log(directory, 1, &log).map_err(without_lack)?;
-        directory.sync().map_err(|error| stored_io("the folder", error))?;
+        directory.sync().map_err(|error| stored_io("the directory", error))?;
         let number = self.earlier.as_ref().map_or(1, |earlier| earlier.version.file + 1);
         let mut manifest = Manifest::begin(self.directory.clone(), number, &contents.state)
             .map_err(without_lack)?;
@@ -331,7 +331,7 @@ pub fn file_names(state: &ManifestState) -> BTreeSet<String> {
 }
 
 fn list(directory: &dyn Directory) -> Result<Vec<String>> {
-    directory.list().map_err(|error| Error::io("cannot list the folder of the backup", error))
+    directory.list().map_err(|error| Error::io("cannot list the directory of the backup", error))
 }
 
 /// Whether a name is one that this module gives.

@@ -97,10 +97,11 @@ pub fn restore(
     check_path(&path)?;
     let (source, target) = (backup.clone(), path.clone());
     let done = aside(interrupt, move |interrupt| {
-        let source =
+        let backup =
             LocalDirectory::open(&source).map_err(|error| Error::cannot_open(&source, error))?;
-        let source: Arc<dyn Directory> = Arc::new(source);
-        restore_into(&source, BackupTarget::new(&target)?, copy, fresh_seed(), interrupt)
+        let backup: Arc<dyn Directory> = Arc::new(backup);
+        let target = BackupTarget::new(&target)?;
+        restore_into(&backup, &source, target, copy, fresh_seed(), interrupt)
     });
     done.map_err(|error| match error.to_string().contains(&path.display().to_string()) {
         true => error,

@@ -108,12 +108,12 @@ pub struct MaintenanceHold {
 }
 
 impl Database {
-    /// Opens the database in a folder, with the rows of its log if it was not closed; makes one if the
-    /// folder is missing or empty and `options.create` is set.
+    /// Opens the database in a directory, with the rows of its log if it was not closed; makes one if the
+    /// directory is missing or empty and `options.create` is set.
     ///
     /// # Errors
     /// `Locked` if another process writes to it, or this one has it open for that already, `InvalidArgument` if
-    /// the folder holds something else or the path is a URL (`s3://bucket/x`; `file:///x` is refused, too: give
+    /// the directory holds something else or the path is a URL (`s3://bucket/x`; `file:///x` is refused, too: give
     /// `/x`), `NotFound` if there is no database and none is to be made, `Corrupt` on damage, `Unsupported` on a
     /// later format, `Io`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
@@ -121,13 +121,13 @@ impl Database {
         Ok(Database::of_writer(Writer::open(path.as_ref(), options)?, interrupt))
     }
 
-    /// Opens the database in a folder for reading, as of its newest complete commit. Any number of processes may,
+    /// Opens the database in a directory for reading, as of its newest complete commit. Any number of processes may,
     /// beside one that writes or none. Nothing is written but a lease, which keeps the files that are read.
     ///
     /// # Errors
     /// `NotFound` if there is no database or no named snapshot that [`ReadOptions::at`] names, `MomentGone` if no reader
     /// holds the moment that it gives, `InvalidArgument` if that is none of this database or the path is a URL, `Corrupt`,
-    /// `Unsupported`, `Io`, also where no lease may be left in the folder.
+    /// `Unsupported`, `Io`, also where no lease may be left in the directory.
     pub fn open_read_only(path: impl AsRef<Path>, options: ReadOptions) -> Result<Database> {
         Ok(Database::of_reader(Reader::open(path.as_ref(), &options)?, options))
     }

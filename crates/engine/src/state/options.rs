@@ -87,7 +87,7 @@ pub struct Options {
 /// use drillcore::{Database, ErrorKind, ReadOptions};
 ///
 /// let options = ReadOptions { cache_bytes: 16 << 20, ..ReadOptions::default() };
-/// let missing = Database::open_read_only("/no/such/folder", options);
+/// let missing = Database::open_read_only("/no/such/directory", options);
 /// assert_eq!(missing.err().unwrap().kind(), ErrorKind::NotFound);
 /// ```
 #[derive(Debug, Clone)]

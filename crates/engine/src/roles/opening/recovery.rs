@@ -52,7 +52,7 @@ pub const LOCK_FILE: &str = "LOCK";
 pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Result<Core> {
     let directory: Arc<dyn Directory> = Arc::new(OpenFiles::new(directory));
     let lock = take_lock(directory.as_ref())?;
-    holds_database(directory.as_ref(), "the folder")?;
+    holds_database(directory.as_ref(), "the directory")?;
     // Whatever refuses the opening does so before anything is changed.
     let found = Manifest::read(directory.as_ref())?.state;
     let cache = Arc::new(PageCache::new(directory.clone(), options.cache_bytes));
