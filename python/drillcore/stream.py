@@ -34,7 +34,7 @@ Refresh = int | dt.timedelta | None
 AHEAD_MAX = 1_024
 """More batches ahead are a mistake."""
 
-_FEWER = "; allow fewer rows to draw those"
+_FEWER = "; draw fewer rows, or allow a smaller sample"
 
 
 class Stream:

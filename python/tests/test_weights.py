@@ -55,7 +55,7 @@ def test_different_rows_are_drawn_until_the_weights_run_out(weighted: drillcore.
     ids = weighted.sample(12, weight="weight").arrow()["id"].to_pylist()
     assert sorted(ids) == [i for i in range(15) if i % 5]
     assert len(weighted.sample(15, weight="weight", at_most=True)) == 12
-    with pytest.raises(drillcore.TooFewRowsError, match=r"allow fewer rows to draw those \(at_most=True\)"):
+    with pytest.raises(drillcore.TooFewRowsError, match=r"draw fewer rows, or allow a smaller sample \(at_most=True\)"):
         weighted.sample(13, weight="weight")
 
 

@@ -676,7 +676,8 @@ fn separator(text: &str) -> Result<u8, String> {
         b"\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(*byte),
         _ => {
-            Err("expected one ASCII character that is no quote and no line end, or \\t".to_string())
+            Err("expected one ASCII character other than a quote or a line break, or \\t"
+                .to_string())
         }
     }
 }

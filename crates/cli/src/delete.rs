@@ -23,7 +23,9 @@ pub fn delete(arguments: &Delete, interrupt: &Interrupt) -> Result<(), Fault> {
         None => delete_at_once(&table, arguments, interrupt).map(|rows| deleted = rows),
     };
     if let Err(fault) = done {
-        tell(format_args!("deleted {deleted} rows before the error"));
+        if deleted > 0 {
+            tell(format_args!("deleted {deleted} rows before the error"));
+        }
         return Err(fault);
     }
     db.close()?;

@@ -3,6 +3,7 @@
 //! One thread reads a file and cuts it where records end. Others parse, sort and encode these parts, each on its own, and
 //! commit them in the order of the file: of rows with one key, the later one is the newer one.
 
+use std::io;
 use std::iter::Peekable;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -54,7 +55,9 @@ pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
         if let Err(fault) = pour.file(replay) {
             bar.abandon();
             let rows = totals.rows.load(Ordering::Relaxed);
-            tell(format_args!("appended {rows} rows before the error"));
+            if rows > 0 {
+                tell(format_args!("appended {rows} rows before the error"));
+            }
             return Err(fault);
         }
     }
@@ -74,7 +77,10 @@ struct Totals {
 fn check_files_exist(files: &[String]) -> Result<(), Fault> {
     for file in files.iter().filter(|file| *file != "-") {
         let cannot = |why: String| Fault::unusable(format!("cannot read {file}: {why}"));
-        let found = std::fs::metadata(file).map_err(|error| cannot(error.to_string()))?;
+        let found = std::fs::metadata(file).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => cannot("it does not exist; check the path".to_string()),
+            _ => cannot(error.to_string()),
+        })?;
         if found.is_dir() {
             return Err(cannot("it is a directory".to_string()));
         }

@@ -63,8 +63,9 @@ fn key_values<'a>(
         let names: Vec<&str> =
             schema.key.iter().map(|&column| schema.columns.field(column).name().as_str()).collect();
         return Err(Fault::wrong_call(format!(
-            "a key needs up to {} values ({}), but {} were given",
+            "a key has {} {} ({}), but {} were given; give at most one value per key column",
             names.len(),
+            if names.len() == 1 { "value" } else { "values" },
             names.join(", "),
             values.count()
         )));
@@ -89,7 +90,7 @@ fn parse(text: StringArray, to: &DataType, column: &str) -> Result<ArrayRef, Fau
     cast_with_options(&text, to, &strict).map_err(|_| {
         let values = (0..text.len())
             .filter_map(|row| arrow_cast::display::array_value_to_string(&text, row).ok());
-        let values: Vec<String> = values.collect();
+        let values: Vec<String> = values.map(|value| format!("{value:?}")).collect();
         Fault::wrong_call(format!(
             "{} is not a valid {}, the type of column {column:?}",
             values.join(", "),

@@ -71,9 +71,10 @@ impl CsvFile {
         match unfit.and_then(|unfit| unfit.split_once("' as type '")) {
             Some((value, rest)) => {
                 let stores = with_type_names(rest.split('\'').next().unwrap_or(rest));
+                let a = if stores.starts_with('i') { "an" } else { "a" };
                 // It counts rows, and the header as the one before the first.
                 format!(
-                    "row {number}: {value:?} is no {stores}, as the other values of its column are; correct it, or \
+                    "row {number}: {value:?} is not {a} {stores}, unlike the other values of its column; correct it, or \
                      load the file into a table with `drillcore ingest --type`"
                 )
             }

@@ -402,7 +402,8 @@ fn a_rollup_table_discovers_the_columns_of_files() {
     let fails = |arguments: &[&str]| fails(folder.path(), arguments);
     let (code, message) = fails(&["get", "db", "t", "Rome", "1", "B7", "true", "x"]);
     assert!(
-        code == 2 && message.contains("a key needs up to 4 values (city, code, gate, vip)"),
+        code == 2
+            && message.contains("a key has 4 values (city, code, gate, vip), but 5 were given"),
         "{message}"
     );
     write("d.csv", "city,delay,code\nRome,1,x\n");
@@ -1134,7 +1135,7 @@ fn keys_to_delete_come_from_standard_input_and_pipes_too() {
     let (code, printed, errors) = delete(&jsonl, "{\"tail\": \"N3\"\n");
     assert!(code == Some(2) && printed.is_empty(), "{printed}");
     assert!(
-        errors.contains("deleted 0 rows before the error") && errors.contains("-, line 1: "),
+        !errors.contains("rows before the error") && errors.contains("-, line 1: "),
         "{errors}"
     );
     let pipe = folder.path().join("keys.csv");

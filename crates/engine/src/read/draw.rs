@@ -330,7 +330,7 @@ fn draw_by_weight(
         let (n, found) = (request.n, places.len());
         let message = format!(
             "cannot draw {n} rows: {found} of the {} selected rows have a {column} above 0; \
-             allow fewer rows to draw those",
+             draw fewer rows, or allow a smaller sample",
             weighted.selected().len(),
         );
         return Err(Error::new(ErrorKind::TooFewRows, message));
@@ -371,6 +371,7 @@ fn checked_count(population: u64, request: &SampleRequest) -> Result<usize> {
         rows => format!("the selection has {rows}"),
     };
     let n = request.n;
-    let message = format!("cannot draw {n} rows: {found}; allow fewer rows to draw those");
+    let message =
+        format!("cannot draw {n} rows: {found}; draw fewer rows, or allow a smaller sample");
     Err(Error::new(ErrorKind::TooFewRows, message))
 }

@@ -238,7 +238,7 @@ fn check_is_same(core: &Core, shape: &TableShape) -> Result<()> {
     if entry.schema == shape.schema {
         return Ok(());
     }
-    let message = "another call changed the table meanwhile; look at it, and try again";
+    let message = "another call changed the table; check its columns, then retry";
     Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 

@@ -273,7 +273,7 @@ impl TableSpec {
         check_columns(columns.fields())?;
         let key = self.indexes("key column", &self.key)?;
         if key.is_empty() {
-            return Err(Error::invalid("the key must have at least one column"));
+            return Err(Error::invalid("the key has no column; give at least one"));
         }
         if let Some(column) = repeated(&self.key) {
             return Err(Error::invalid(format!(
@@ -467,7 +467,7 @@ impl TableSpec {
         }
         if weights.len() > WEIGHTS_MAX {
             return Err(Error::invalid(format!(
-                "the table has {} weights; the limit is {WEIGHTS_MAX}",
+                "the table has {} weights; the limit is {WEIGHTS_MAX}. Remove some",
                 weights.len()
             )));
         }

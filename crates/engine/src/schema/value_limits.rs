@@ -34,13 +34,18 @@ pub fn too_long(
         let what = if is_set { "the set name" } else { "the value" };
         found.extend(longer_than(&[values], limit).into_iter().map(|(row, bytes)| {
             let name = name(&column);
-            (row, format!("column {name}: {what} has {bytes} bytes; the limit is {limit}"))
+            (
+                row,
+                format!(
+                    "column {name}: {what} has {bytes} bytes; the limit is {limit}. Shorten it"
+                ),
+            )
         }));
     }
     let of_key: Vec<&ArrayRef> = key.iter().map(|&column| &columns[column]).collect();
     found.extend(longer_than(&of_key, KEY_BYTES_MAX).into_iter().map(|(row, bytes)| {
         let names = key.iter().map(name).collect::<Vec<_>>().join(", ");
-        (row, format!("key columns {names}: the strings of the key have {bytes} bytes; the limit is {KEY_BYTES_MAX}"))
+        (row, format!("key columns {names}: the strings of the key have {bytes} bytes; the limit is {KEY_BYTES_MAX}. Shorten them"))
     }));
     found
 }

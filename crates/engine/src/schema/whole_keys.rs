@@ -17,10 +17,14 @@ pub fn encode_whole_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<Keys
             true => least.to_string(),
             false => format!("{least} to {}", names.len()),
         };
+        let given = match keys.len() {
+            1 => "1 was".to_string(),
+            given => format!("{given} were"),
+        };
+        let values = if names.len() == 1 { "value" } else { "values" };
         let message = format!(
-            "a key needs {count} values ({}), but {} were given",
+            "a key needs {count} {values} ({}), but {given} given; give one value per key column",
             names.join(", "),
-            keys.len()
         );
         return Err(Error::invalid(message));
     }

@@ -261,7 +261,7 @@ pub fn keys_to_delete(name: &str, shape: &TableShape, keys: &[ArrayRef]) -> Resu
     check_deletes_by_key(name, &shape.layout)?;
     if let Some((row, bytes)) = first_long_key(keys) {
         return Err(Error::invalid(format!(
-            "key {row}: the strings of the key have {bytes} bytes; the limit is {KEY_BYTES_MAX}"
+            "key {row}: the strings of the key have {bytes} bytes; the limit is {KEY_BYTES_MAX}. Shorten them"
         )));
     }
     Ok(without_impossible(&shape.schema, keys, encode_whole_keys(&shape.schema, keys)?))

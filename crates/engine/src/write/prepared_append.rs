@@ -92,13 +92,13 @@ fn check_positions(positions: &[SourcePosition]) -> Result<()> {
             "a source has no name; give each one a name".to_string()
         } else if source.len() > SOURCE_BYTES_MAX {
             format!(
-                "the name of a source has {} bytes; the limit is {SOURCE_BYTES_MAX}",
+                "the name of a source has {} bytes; the limit is {SOURCE_BYTES_MAX}. Shorten it",
                 source.len()
             )
         } else if position.len() > POSITION_BYTES_MAX {
             let bytes = position.len();
             format!(
-                "the position of {source:?} has {bytes} bytes; the limit is {POSITION_BYTES_MAX}"
+                "the position of {source:?} has {bytes} bytes; the limit is {POSITION_BYTES_MAX}. Shorten it"
             )
         } else if !sources.insert(source) {
             format!("source {source:?} is listed twice; give each source one position")

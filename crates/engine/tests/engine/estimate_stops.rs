@@ -260,7 +260,7 @@ fn all_rows_are_read_where_drawing_on_would_cost_more() {
         let note = "all 1,000,000 rows were read after ";
         assert!(found.notes.iter().any(|each| each.starts_with(note)), "{:?}", found.notes);
         // Where only some groups are the reason, they are named.
-        let has_names = found.notes.iter().any(|each| each.contains(" than to draw on for rare"));
+        let has_names = found.notes.iter().any(|each| each.contains(" than drawing more for rare"));
         assert_eq!(has_names, by == Some("kind"), "{:?}", found.notes);
         assert!(found.unreached.is_empty());
         match by {

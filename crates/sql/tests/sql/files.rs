@@ -120,7 +120,7 @@ fn a_damaged_csv_file_is_refused_by_line_with_what_to_do() {
             "line 4: expected 2 values, as many as the first line names, but found 3",
         ),
         (b"a,b\n1,2\n\xff,3\n", "line 3: the text is not valid UTF-8; save the file as UTF-8"),
-        (b"a\n2013-02-28\n2013-02-31\n", "row 2: \"2013-02-31\" is no date32, as"),
+        (b"a\n2013-02-28\n2013-02-31\n", "row 2: \"2013-02-31\" is not a date32, unlike"),
     ] {
         std::fs::write(&path, text).unwrap();
         let text = format!("select * from read_csv('{}')", path.display());

@@ -144,7 +144,7 @@ fn a_table_that_cannot_be_is_refused() {
     );
     f.refuses(
         InvalidArgument,
-        "the key must have at least one column",
+        "the key has no column; give at least one",
         create(spec_of(fields(), &[], None)),
     );
     f.refuses(
@@ -426,9 +426,11 @@ fn sets_and_keys_of_the_wrong_kind_are_refused() {
     });
     assert_eq!(in_sets(&f.trades, texts(&[])).unwrap(), 0);
     assert_eq!(in_sets(&f.trades, texts(&["nowhere"])).unwrap(), 0);
-    f.refuses(InvalidArgument, "a key needs 1 values (id), but 2 were given", |f| {
-        f.snapshot().get(&[ints([1]), ints([1])], None)
-    });
+    f.refuses(
+        InvalidArgument,
+        "a key needs 1 value (id), but 2 were given; give one value per key column",
+        |f| f.snapshot().get(&[ints([1]), ints([1])], None),
+    );
     f.refuses(InvalidArgument, "have different lengths", |f| {
         f.plain.snapshot().unwrap().get(&[floats(&[1.0]), ints([1, 2])], None)
     });

@@ -114,7 +114,8 @@ impl HeavyTail {
     fn sentence(&self, bounds: Bounds) -> String {
         let HeavyTail { groups, heavy, bounded, tail } = self;
         let values = as_far_as(bounds);
-        let narrow = "may hold less often than said; draw more";
+        let narrow =
+            "may contain the true value less often than the confidence level says; draw more rows";
         match (*groups, heavy - bounded) {
             (1, 0) => {
                 format!(
@@ -276,9 +277,9 @@ fn of_rows_read(
     if tally.is_scanned() {
         let all = in_thousands(estimate.population);
         return Some(match estimate.sampled {
-            0 => format!("all {all} {rows} were read, which costs less than to draw some"),
+            0 => format!("all {all} {rows} were read, because that cost less than drawing some"),
             _ => format!(
-                "all {all} {rows} were read after {sampled} draws, which costs less than to draw on{}",
+                "all {all} {rows} were read after {sampled} draws, because that cost less than drawing more{}",
                 if slow.is_empty() { String::new() } else { format!(" for {slow}") }
             ),
         });
