@@ -239,13 +239,13 @@ Examples:
         /// The shell.
         shell: Shell,
     },
-    /// Write the manual pages to a folder, a page per verb.
+    /// Write the manual pages to a directory, a page per verb.
     #[command(after_help = "\
 Example:
   drillcore man ~/.local/share/man/man1")]
     Man {
-        /// The folder. Created if it does not exist; pages in it are replaced.
-        folder: PathBuf,
+        /// The directory. Created if it does not exist; pages in it are replaced.
+        directory: PathBuf,
     },
     /// Compare the speed of this build with SQLite on this machine. Runs the program drillcore-bench.
     ///

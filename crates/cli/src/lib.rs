@@ -128,7 +128,7 @@ fn run(verb: Verb, ctrl_c: &Arc<CtrlC>) -> Result<u8, Fault> {
         Verb::Stats(arguments) => upkeep::stats(&arguments.database, &interrupt),
         Verb::Compact(arguments) => upkeep::compact(&arguments.database, &interrupt),
         Verb::Completions { shell } => shell_files::print_completions(shell),
-        Verb::Man { folder } => shell_files::write_manual(&folder),
+        Verb::Man { directory } => shell_files::write_manual(&directory),
         Verb::Demo(arguments) => demo::demo(&arguments, &interrupt),
     }?;
     Ok(0)

@@ -342,7 +342,7 @@ fn editor(names: Names) -> Reedline {
     }
 }
 
-/// Where the history is: in the folder for what programs remember of a user.
+/// Where the history is: in the directory for what programs remember of a user.
 fn history_path() -> Option<PathBuf> {
     let folder = match std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty()) {
         Some(state) => PathBuf::from(state),
@@ -351,7 +351,7 @@ fn history_path() -> Option<PathBuf> {
     Some(folder.join("drillcore").join("sql_history"))
 }
 
-/// Makes a folder that others cannot read: queries hold values.
+/// Makes a directory that others cannot read: queries hold values.
 fn private_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)

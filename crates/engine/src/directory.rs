@@ -1,4 +1,4 @@
-//! Where files are kept: the door to them, and the folders that come with the engine.
+//! Where files are kept: the door to them, and the directories that come with the engine.
 //!
 //! A file is written once, front to back, and never changed afterwards.
 
@@ -81,7 +81,7 @@ pub use drillcore_storage::files::directory::ReadFile;
 /// let folder = MemoryDirectory::new();
 /// let mut file = folder.create("notes")?;
 /// file.write_all(b"one")?;
-/// // Now its bytes survive a power cut; its name does once the folder is synced, too.
+/// // Now its bytes survive a power cut; its name does once the directory is synced, too.
 /// file.sync()?;
 /// folder.sync()?;
 /// # std::io::Result::Ok(())

@@ -11,7 +11,7 @@ use thiserror::Error;
 pub enum StorageError {
     #[error("cannot {action} {file}: {source}")]
     Io { action: &'static str, file: String, source: io::Error },
-    /// Which entries of the folder are durable is unknown, also of those that others made.
+    /// Which entries of the directory are durable is unknown, also of those that others made.
     #[error("cannot sync the directory of {file}: {source}")]
     FolderSync { file: String, source: io::Error },
     #[error("{file}, at byte {offset}: {source}")]

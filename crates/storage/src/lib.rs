@@ -1,4 +1,4 @@
-//! Files: the folder a database lives in, its log, its manifest and its segments.
+//! Files: the directory a database lives in, its log, its manifest and its segments.
 //!
 //! Everything here is about bytes that outlive the process and about reading them back as few at a time
 //! as the question allows. What a row means, and when to write which file, is left to the engine.

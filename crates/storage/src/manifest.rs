@@ -96,13 +96,13 @@ pub struct ManifestFound {
     pub bytes: u64,
 }
 
-/// Whether a folder holds a database.
+/// Whether a directory holds a database.
 pub fn exists(directory: &dyn Directory) -> Result<bool> {
     Ok(!manifest_files(directory)?.is_empty())
 }
 
 impl Manifest {
-    /// Opens the manifest, or starts one in a folder without. Returns also the files that it replaces, by number and
+    /// Opens the manifest, or starts one in a directory without. Returns also the files that it replaces, by number and
     /// name, which the caller removes: a newer one is what counts. `fresh` is a random number that becomes the identity of
     /// a database that has none yet.
     pub fn open(
@@ -152,7 +152,7 @@ impl Manifest {
         self.identity
     }
 
-    /// Reads the manifest without touching it; that of a folder without one is empty.
+    /// Reads the manifest without touching it; that of a directory without one is empty.
     ///
     /// A writer that starts meanwhile replaces the file: the error is then one of a missing file, and the
     /// caller tries again.
@@ -228,14 +228,14 @@ impl Manifest {
         }
     }
 
-    /// The folder the database lives in.
+    /// The directory the database lives in.
     pub fn directory(&self) -> &Arc<dyn Directory> {
         &self.directory
     }
 }
 
 impl ManifestState {
-    /// Of a folder without a manifest.
+    /// Of a directory without a manifest.
     pub fn empty() -> ManifestState {
         ManifestState {
             tables: BTreeMap::new(),

@@ -1,4 +1,4 @@
-"""A collection: a folder of databases with one schema, of which a manifest names those that count.
+"""A collection: a directory of databases with one schema, of which a manifest names those that count.
 
 ``manifest-00000000000000000007.json`` is the collection as of its 7th commit, and the newest is the one that counts. It
 is written whole under another name first and then created under its own, which fails if the name is taken. So of two
@@ -30,7 +30,7 @@ from drillcore.type_names import type_name
 
 FORMAT = 1
 JOBS = "jobs"
-"""The folder, in that of the collection, with a folder per writing job."""
+"""The directory, in that of the collection, with a directory per writing job."""
 _JOB_BYTES = 8
 _JOB = re.compile(f"[0-9a-f]{{{2 * _JOB_BYTES}}}")
 """The name of a job."""
@@ -72,7 +72,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Member:
-    """A database of a collection: its directory, from the folder on, and its rows when it was written."""
+    """A database of a collection: its directory, from the directory on, and its rows when it was written."""
 
     path: str
     rows: int
@@ -94,13 +94,13 @@ class Collection:
 
 
 class Manifests:
-    """The manifests of a folder. Another store needs the same three: list, read, and create unless it is there."""
+    """The manifests of a directory. Another store needs the same three: list, read, and create unless it is there."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
     def versions(self) -> list[int]:
-        """Return the versions that are there, in rising order; none if there is no such folder."""
+        """Return the versions that are there, in rising order; none if there is no such directory."""
         try:
             names = os.listdir(self.folder)
         except (FileNotFoundError, NotADirectoryError):
@@ -159,7 +159,7 @@ class Manifests:
 
 
 def read_collection(folder: str) -> Collection | None:
-    """Return the newest version of the collection in a folder; ``None`` if it is none.
+    """Return the newest version of the collection in a directory; ``None`` if it is none.
 
     Raises
     ------
@@ -178,14 +178,14 @@ def read_collection(folder: str) -> Collection | None:
 
 
 def commit_job(folder: str, shape: Shape, job: str, members: list[Member]) -> Collection:
-    """Add the databases of a job to the collection in a folder, all in one step, and return its new version.
+    """Add the databases of a job to the collection in a directory, all in one step, and return its new version.
 
     A job that was added before is not added again.
 
     Raises
     ------
     AlreadyExistsError
-        If another job made the folder a collection of another shape meanwhile.
+        If another job made the directory a collection of another shape meanwhile.
     """
     manifests = Manifests(folder)
     while True:
@@ -203,12 +203,12 @@ def commit_job(folder: str, shape: Shape, job: str, members: list[Member]) -> Co
 
 
 def job_folder(folder: str, job: str) -> str:
-    """Return the folder with the databases of a job, from that of the collection on."""
+    """Return the directory with the databases of a job, from that of the collection on."""
     return os.path.join(folder, JOBS, job)
 
 
 class Job:
-    """A job that is being written. A mark in its folder is locked for as long as the process that began it lives."""
+    """A job that is being written. A mark in its directory is locked for as long as the process that began it lives."""
 
     def __init__(self, folder: str, name: str, mark: IO[str]) -> None:
         self.folder = folder
@@ -221,7 +221,7 @@ class Job:
         Raises
         ------
         AlreadyExistsError
-            If another job made the folder a collection of another shape meanwhile.
+            If another job made the directory a collection of another shape meanwhile.
         """
         # A manifest must not survive a power loss that the names of its databases do not.
         for each in (job_folder(self.folder, self.name), os.path.join(self.folder, JOBS), self.folder):
@@ -244,19 +244,19 @@ class Job:
 
 
 def begin_job(folder: str) -> Job:
-    """Make the folder of a new job, with a mark that is there until it ends.
+    """Make the directory of a new job, with a mark that is there until it ends.
 
     Raises
     ------
     StorageError
-        If the folder cannot be written to.
+        If the directory cannot be written to.
     """
     for tried in range(_TRIES):
         job = secrets.token_hex(_JOB_BYTES)
         try:
             os.makedirs(job_folder(folder, job))
         except FileNotFoundError as error:
-            # Another job that ended removed the folders above in between, while they were empty.
+            # Another job that ended removed the directories above in between, while they were empty.
             if tried == _TRIES - 1:
                 raise StorageError(f"cannot write to {folder!r}: {error.strerror}") from None
             continue
@@ -278,7 +278,7 @@ def is_running(folder: str, job: str) -> bool:
 
 
 def remove_job(folder: str, job: str) -> None:
-    """Remove all databases of a job, unless it was committed, and the folders that are empty then.
+    """Remove all databases of a job, unless it was committed, and the directories that are empty then.
 
     Attempts that still run find the mark gone, and remove their own.
     """
@@ -292,7 +292,7 @@ def remove_job(folder: str, job: str) -> None:
 
 
 def remove_attempt(folder: str, job: str, directory: str) -> None:
-    """Remove the database of one attempt, and the folders that are empty then, if the job has ended."""
+    """Remove the database of one attempt, and the directories that are empty then, if the job has ended."""
     shutil.rmtree(directory, ignore_errors=True)
     if not is_running(folder, job):
         _remove_empty(folder, job)
@@ -370,7 +370,7 @@ def _mark(folder: str, job: str) -> str:
 
 
 def check_folder(folder: str) -> None:
-    """Check that a folder can become a collection: it is missing or empty.
+    """Check that a directory can become a collection: it is missing or empty.
 
     Raises
     ------
@@ -381,7 +381,7 @@ def check_folder(folder: str) -> None:
     while above != os.path.dirname(above):
         # A sweep of a collection would remove what lies among its jobs.
         if what := "database" if _is_database(above) else "collection" if _is_collection(above) else None:
-            raise InvalidArgumentError(f"path: {folder!r} lies in the {what} {above!r}; give a folder beside it")
+            raise InvalidArgumentError(f"path: {folder!r} lies in the {what} {above!r}; give a directory beside it")
         above = os.path.dirname(above)
     try:
         # A job that failed may have left its databases; another may be writing its own.
@@ -390,25 +390,25 @@ def check_folder(folder: str) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        raise InvalidArgumentError(f"path: {folder!r} is a file; give a folder") from None
+        raise InvalidArgumentError(f"path: {folder!r} is a file; give a directory") from None
     except OSError as error:
         raise StorageError(f"cannot list {folder!r}: {error.strerror}") from None
     if found:
         what = "is a database" if "LOCK" in found else f"has {listed(sorted(found)[:3])}"
         raise InvalidArgumentError(
-            f"path: {folder!r} {what} and is not a collection; give a new or empty folder, or a collection"
+            f"path: {folder!r} {what} and is not a collection; give a new or empty directory, or a collection"
         )
 
 
 def _jobs(folder: str) -> list[str]:
-    """What lies in the folder of the jobs."""
+    """What lies in the directory of the jobs."""
     with contextlib.suppress(OSError):
         return os.listdir(os.path.join(folder, JOBS))
     return []
 
 
 def _is_collection(folder: str) -> bool:
-    """Whether a folder is a collection, or the first job of one is being written to it."""
+    """Whether a directory is a collection, or the first job of one is being written to it."""
     if any(_JOB.fullmatch(job) and os.path.exists(_mark(folder, job)) for job in _jobs(folder)):
         return True
     with contextlib.suppress(StorageError):
@@ -472,7 +472,7 @@ def _parse(folder: str, version: int, text: str) -> Collection:
 
 
 def _sync_folder(folder: str) -> None:
-    """Have the names in a folder survive power loss."""
+    """Have the names in a directory survive power loss."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)

@@ -33,7 +33,7 @@ LOAD_KEY = "drillcore_load"
 
 
 class DrillcoreDataSource(DataSource):  # type: ignore[misc]
-    """Databases as tables of Spark, live or sampled, and folders of databases that Spark writes.
+    """Databases as tables of Spark, live or sampled, and directories of databases that Spark writes.
 
     Register it once per session. Each ``load()`` sees its databases at one moment, whatever their writers do. It holds
     them at that moment until :func:`drillcore.spark.release` or the end of the driver's process.
@@ -64,7 +64,7 @@ class DrillcoreDataSource(DataSource):  # type: ignore[misc]
     Options of a write, with ``mode("append")``:
 
     ``path``
-        The folder of a collection, or one that is missing or empty, which becomes a collection.
+        The directory of a collection, or one that is missing or empty, which becomes a collection.
     ``table``, ``key``, ``set``, ``merge``, ``weights``
         The shape of the table in a new collection; see :meth:`drillcore.Database.create_table`. In one that is there,
         they may be left out.

@@ -69,7 +69,7 @@ class Driver:
         return load
 
     def begin(self, folder: str) -> tuple[str, str]:
-        """Begin to write a job into a folder; return the folder, absolute, and the name of the job."""
+        """Begin to write a job into a directory; return the directory, absolute, and the name of the job."""
         job = begin_job(absolute(folder))
         with self._lock:
             self._jobs[job.name] = job

@@ -147,9 +147,9 @@ def parse_write(options: Mapping[str, str]) -> WriteOptions:
     merge = options.get("merge")
     if merge is not None and merge not in _MERGES:
         raise InvalidArgumentError(f"merge: expected one of {', '.join(map(repr, _MERGES))}, not {shown(merge)}")
-    paths = _paths(options, "the folder of a collection", _UNLESS_SAVED)
+    paths = _paths(options, "the directory of a collection", _UNLESS_SAVED)
     if len(paths) != 1:
-        raise InvalidArgumentError(f"path: expected one folder to write to, not {len(paths)}")
+        raise InvalidArgumentError(f"path: expected one directory to write to, not {len(paths)}")
     return WriteOptions(
         path=paths[0],
         table=options.get("table"),

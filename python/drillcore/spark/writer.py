@@ -30,7 +30,7 @@ from drillcore.spark.spark_types import table_schema, to_table
 
 @dataclass
 class Written(WriterCommitMessage):  # type: ignore[misc]
-    """What an attempt wrote: its database, from the folder of the collection on; ``None`` if it had no rows."""
+    """What an attempt wrote: its database, from the directory of the collection on; ``None`` if it had no rows."""
 
     member: Member | None
 
@@ -93,14 +93,14 @@ def open_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> C
     Raises
     ------
     InvalidArgumentError
-        If the folder is neither a collection nor empty, or the columns or options do not fit.
+        If the directory is neither a collection nor empty, or the columns or options do not fit.
     UnsupportedError
         If the mode is not ``append``.
     """
     if overwrite:
-        raise UnsupportedError('only mode("append") is supported: to replace a collection, write to another folder')
+        raise UnsupportedError('only mode("append") is supported: to replace a collection, write to another directory')
     if "://" in options.path:
-        raise UnsupportedError(f"path: {options.path!r} is not on a file system; collections are written to folders")
+        raise UnsupportedError(f"path: {options.path!r} is not on a file system; collections are written to directories")
     # The driver's process may have gone to another directory since Spark began.
     folder = ask("absolute", options.path)
     collection = read_collection(folder)

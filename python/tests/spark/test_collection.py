@@ -280,7 +280,7 @@ def test_no_collection_lies_in_another(tmp_path: Path) -> None:
     for committed in (False, True):
         for each in inner:
             with pytest.raises(
-                drillcore.InvalidArgumentError, match=r"lies in the collection '.*outer'; give a folder"
+                drillcore.InvalidArgumentError, match=r"lies in the collection '.*outer'; give a directory"
             ):
                 check_folder(each)
         if not committed:

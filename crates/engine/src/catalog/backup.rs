@@ -1,7 +1,7 @@
 //! What a backup holds: all tables at one commit, and the named snapshots.
 //!
 //! The process that writes takes it from memory: it flushes, and writes the rows that came meanwhile to segments of
-//! the backup's own, as a named snapshot does. Any other process takes it from the folder, as a reader does, with the
+//! the backup's own, as a named snapshot does. Any other process takes it from the directory, as a reader does, with the
 //! commits of the log that are in no segment. Neither holds writers, flushes or merges up.
 
 use std::collections::BTreeMap;
@@ -151,7 +151,7 @@ fn check_same_database(target: &BackupTarget, database: u128) -> Result<()> {
     }
 }
 
-/// Backs up the database in a folder, beside a process that writes to it, as of its newest complete commit. To a new folder
+/// Backs up the database in a directory, beside a process that writes to it, as of its newest complete commit. To a new directory
 /// only.
 pub fn back_up_beside(
     source: &Arc<dyn Directory>,
@@ -201,7 +201,7 @@ pub fn restore(
     store_folder(backup, target, copy, nonce, interrupt, unmark)
 }
 
-/// Stores what a folder holds, after a change to what its manifest says, which is given the newest commit.
+/// Stores what a directory holds, after a change to what its manifest says, which is given the newest commit.
 fn store_folder(
     source: &Arc<dyn Directory>,
     target: BackupTarget,
@@ -226,7 +226,7 @@ fn store_folder(
     result
 }
 
-/// What a folder holds now, and what keeps the writer from removing it.
+/// What a directory holds now, and what keeps the writer from removing it.
 fn read_folder<'a>(
     source: &'a Arc<dyn Directory>,
     nonce: u64,

@@ -1,4 +1,4 @@
-//! The folder of a backup: what is put into it, and what makes it one.
+//! The directory of a backup: what is put into it, and what makes it one.
 //!
 //! A backup is a database whose manifest says what it is a backup of. Its manifest is written last, so a new backup
 //! is none until it is whole, and an earlier one stays what it is until the next has taken its place. Nothing in it
@@ -25,9 +25,9 @@ use drillcore_storage::pages::paged_file::file_of;
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The file whose lock is held by what writes into the folder.
+/// The file whose lock is held by what writes into the directory.
 const LOCK_FILE: &str = "LOCK";
-/// What the name of a folder ends in until it is whole.
+/// What the name of a directory ends in until it is whole.
 const UNFINISHED: &str = ".unfinished";
 const NO_BACKUP: &str = "exists and is not a backup";
 
@@ -69,7 +69,7 @@ pub struct Contents<'a> {
     pub lsn: Lsn,
 }
 
-/// A folder that is locked for being written into.
+/// A directory that is locked for being written into.
 pub struct BackupTarget {
     directory: Arc<dyn Directory>,
     earlier: Option<ManifestFound>,
@@ -78,7 +78,7 @@ pub struct BackupTarget {
     _lock: Box<dyn Lock>,
 }
 
-/// A new folder that is not whole. It goes when dropped.
+/// A new directory that is not whole. It goes when dropped.
 struct Beside {
     folder: PathBuf,
     /// Where it is to lie once it is whole.
@@ -93,7 +93,7 @@ impl Drop for Beside {
 }
 
 impl BackupTarget {
-    /// The backup that there is at a path, or a new folder for one.
+    /// The backup that there is at a path, or a new directory for one.
     ///
     /// # Errors
     /// `AlreadyExists` if there is something else, or what was a backup until it was opened for writing; `Locked`.
@@ -118,7 +118,7 @@ impl BackupTarget {
         })
     }
 
-    /// A backup in any folder, to be replaced by a later one; or a folder with nothing, or with what a call left that
+    /// A backup in any directory, to be replaced by a later one; or a directory with nothing, or with what a call left that
     /// did not get to its end.
     pub fn in_backup(directory: Arc<dyn Directory>) -> Result<BackupTarget> {
         let refused = |what: &str| Error::new(ErrorKind::AlreadyExists, what);
@@ -144,7 +144,7 @@ impl BackupTarget {
         }
     }
 
-    /// A new folder, which gets its name once it is whole.
+    /// A new directory, which gets its name once it is whole.
     ///
     /// # Errors
     /// `AlreadyExists` if there is something at the path, `Locked` while another call makes it.
@@ -189,7 +189,7 @@ impl BackupTarget {
         Ok(BackupTarget { beside: Some(beside), ..target })
     }
 
-    /// A folder that holds nothing but what this module makes, which goes.
+    /// A directory that holds nothing but what this module makes, which goes.
     fn emptied(directory: Arc<dyn Directory>) -> Result<BackupTarget> {
         let target = BackupTarget::locked(directory)?;
         let names = list(target.directory.as_ref())?;
@@ -357,7 +357,7 @@ fn stored_io(name: &str, error: io::Error) -> Error {
     }
 }
 
-/// An error of the new folder, which says nothing of the database.
+/// An error of the new directory, which says nothing of the database.
 fn without_lack(error: drillcore_storage::error::StorageError) -> Error {
     let error = Error::from(error);
     error.if_lacking().unwrap_or_else(|error| error)

@@ -41,7 +41,7 @@ impl Spare {
     }
 }
 
-/// How many bytes may be written now; `None` where the folder does not tell.
+/// How many bytes may be written now; `None` where the directory does not tell.
 pub fn left(core: &Core, spare: Spare) -> Option<u64> {
     let free = core.directory.free_bytes().ok()??;
     Some(free.saturating_sub(spare.bytes(core)))

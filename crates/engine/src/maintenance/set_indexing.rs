@@ -27,7 +27,7 @@ const ROW_BYTES: u64 = 4;
 /// or written, it is put off. `rows_done` hears how many rows were looked at, between batches.
 ///
 /// # Errors
-/// The manifest or the folder could not be written.
+/// The manifest or the directory could not be written.
 pub fn index(
     core: &Core,
     table: TableId,

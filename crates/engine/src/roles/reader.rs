@@ -181,7 +181,7 @@ impl Reader {
         Some(found.schema.clone())
     }
 
-    /// The folder that is read, unless the reader was closed.
+    /// The directory that is read, unless the reader was closed.
     pub fn directory(&self) -> Result<Arc<dyn Directory>> {
         let _is_open = self.current()?;
         Ok(self.shared.directory.clone())

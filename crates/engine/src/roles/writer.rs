@@ -226,7 +226,7 @@ impl Drop for Writer {
     }
 }
 
-/// A folder with files but without a manifest is something else.
+/// A directory with files but without a manifest is something else.
 fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Result<()> {
     if recovery::holds_database(directory, path)? {
         return Ok(());

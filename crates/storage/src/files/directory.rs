@@ -12,7 +12,7 @@ use crate::files::read_threads::read_with_threads;
 pub use crate::files::reads::{Descriptor, FileIdentity, ReadFile};
 use crate::files::reads::{ReadBytes, ReadRequest, TakeRead};
 
-/// A flat folder of files.
+/// A flat directory of files.
 pub trait Directory: Send + Sync {
     /// The names of all files, in no order.
     fn list(&self) -> io::Result<Vec<String>>;
@@ -59,7 +59,7 @@ pub trait Directory: Send + Sync {
     fn is_locked_here(&self, _name: &str) -> bool {
         false
     }
-    /// The folder of the local file system that it is, if it is one.
+    /// The directory of the local file system that it is, if it is one.
     fn local_folder(&self) -> Option<BorrowedFd<'_>> {
         None
     }

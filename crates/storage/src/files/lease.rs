@@ -123,7 +123,7 @@ fn is_denied(error: &io::Error) -> bool {
 
 /// Whether a reader holds the manifest of a version with its segments, and the log up to a commit.
 ///
-/// Costs a listing of the folder, and a lock to try for each lease that says so, up to the first one that is held. One that
+/// Costs a listing of the directory, and a lock to try for each lease that says so, up to the first one that is held. One that
 /// cannot be tried counts as held.
 pub fn is_held(directory: &dyn Directory, version: ManifestVersion, lsn: Lsn) -> Result<bool> {
     let names = directory.list().context("list", "the database directory")?;
@@ -151,7 +151,7 @@ const LOOKS_MAX: usize = 20;
 impl Leases {
     /// Looks for leases, and removes those of dead readers.
     ///
-    /// A reader that moves on takes its next lease before it lets go of the one it has. If the folder was listed before
+    /// A reader that moves on takes its next lease before it lets go of the one it has. If the directory was listed before
     /// that and the lease is tried after, the look sees neither. So wherever a listed lease is gone, or free,
     /// it is looked again, until none is that was not before.
     fn look(directory: &dyn Directory) -> Leases {

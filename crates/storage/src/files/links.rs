@@ -1,7 +1,7 @@
-//! Files of one folder in another: under a second name, or copied.
+//! Files of one directory in another: under a second name, or copied.
 //!
-//! Files are never changed once they are whole, so two folders may share one. A link needs no room and no time; what
-//! damages the file damages it in both folders.
+//! Files are never changed once they are whole, so two directories may share one. A link needs no room and no time; what
+//! damages the file damages it in both directories.
 
 use std::io;
 
@@ -14,14 +14,14 @@ const CHUNK_BYTES: u64 = 1 << 20;
 /// The end of a segment or postings file has its footer, with checksums, numbers and counts: so much is compared.
 const END_BYTES: u64 = 64 << 10;
 
-/// How a file came into the other folder.
+/// How a file came into the other directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
     Linked,
     Copied,
 }
 
-/// Gives a file its name in another folder, too, where the file system can do that; copies it where it cannot, or if
+/// Gives a file its name in another directory, too, where the file system can do that; copies it where it cannot, or if
 /// `copy` says so. A copy is on stable storage when this returns; its name is after [`Directory::sync`]. `go_on` is
 /// asked after every MiB.
 pub fn store(
@@ -63,13 +63,13 @@ pub fn copy_as(
     written.sync()
 }
 
-/// Whether two folders share a file.
+/// Whether two directories share a file.
 pub fn is_shared(one: &dyn Directory, other: &dyn Directory, name: &str) -> io::Result<bool> {
     let (one, other) = (one.open(name)?.identity()?, other.open(name)?.identity()?);
     Ok(one.is_some() && one == other)
 }
 
-/// Whether two folders have the same file under a name: a shared one, or one of the same length with the same end.
+/// Whether two directories have the same file under a name: a shared one, or one of the same length with the same end.
 pub fn is_same(one: &dyn Directory, other: &dyn Directory, name: &str) -> io::Result<bool> {
     let (one, other) = (one.open(name)?, other.open(name)?);
     let (of_one, of_other) = (one.identity()?, other.identity()?);

@@ -31,11 +31,11 @@ const DIRECT: OFlags = OFlags::empty();
 /// What offset, length and address of a direct read are multiples of: enough for the sectors of all usual devices.
 const DIRECT_ALIGNMENT: usize = 4096;
 
-/// A folder of the local file system: the folder itself, whatever it is called later and whatever takes its
+/// A directory of the local file system: the directory itself, whatever it is called later and whatever takes its
 /// name.
 ///
-/// Its files are plain files. Something else under the name of one (a folder, a pipe, a link to elsewhere) is an
-/// error that says so, and is neither waited for nor followed. Who may use a new file, the folder's permissions
+/// Its files are plain files. Something else under the name of one (a directory, a pipe, a link to elsewhere) is an
+/// error that says so, and is neither waited for nor followed. Who may use a new file, the directory's permissions
 /// say: `docs/durability.md` has the rule.
 ///
 /// A process that was forked off the one that opened it may read, but not write: both would write at the
@@ -64,7 +64,7 @@ impl Default for ReadMode {
 }
 
 impl LocalDirectory {
-    /// Opens a folder, and makes it where it is missing, for its owner alone.
+    /// Opens a directory, and makes it where it is missing, for its owner alone.
     pub fn create(path: &Path) -> io::Result<LocalDirectory> {
         LocalDirectory::create_for(path, ReadMode::default())
     }
@@ -79,7 +79,7 @@ impl LocalDirectory {
         }
     }
 
-    /// Opens an existing folder. Where a standard stream is closed, no file in it takes its descriptor.
+    /// Opens an existing directory. Where a standard stream is closed, no file in it takes its descriptor.
     pub fn open(path: &Path) -> io::Result<LocalDirectory> {
         LocalDirectory::open_for(path, ReadMode::default())
     }
@@ -411,7 +411,7 @@ mod tests {
         (offset..offset + len as u64).map(|at| (at % 251) as u8).collect()
     }
 
-    /// A folder with two files, opened in each mode.
+    /// A directory with two files, opened in each mode.
     fn in_each_mode(test: impl Fn(&LocalDirectory, &Path)) {
         let folder = tempfile::tempdir().unwrap();
         for name in ["a", "b"] {

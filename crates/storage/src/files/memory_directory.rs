@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::files::directory::{Directory, Lock, ReadFile, WriteFile};
 use crate::files::reads::{ReadRequest, TakeRead, read_in_turn};
 
-/// A folder that lives in memory and dies with its last handle. Clones share the files.
+/// A directory that lives in memory and dies with its last handle. Clones share the files.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryDirectory {
     files: Arc<Mutex<BTreeMap<String, Arc<MemoryFile>>>>,
@@ -71,7 +71,7 @@ impl Directory for MemoryDirectory {
         Ok(())
     }
 
-    /// A folder in memory is open only through its handles: holding one is the lock.
+    /// A directory in memory is open only through its handles: holding one is the lock.
     fn lock(&self, _name: &str) -> io::Result<Option<Box<dyn Lock>>> {
         struct Unshared;
         impl Lock for Unshared {}

@@ -1,7 +1,7 @@
 //! Open files within a budget of file descriptors.
 //!
 //! A process may hold so many files open at once, often 256 or 1,024 for everything it does, and a database may
-//! have more segments than that. [`OpenFiles`] is a door to a folder whose files stay open only while there is
+//! have more segments than that. [`OpenFiles`] is a door to a directory whose files stay open only while there is
 //! room. Reading a file that was closed opens it again, by its name, and closes one that was not read for some
 //! time (second chance, or CLOCK: Corbató, 1968). Where the system has no descriptor left, whatever needs one, also a new file, a
 //! listing or a lock, first has all databases of the process close what is not being read, and tries again.
@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// All pools of the process: descriptors are its own, not a database's.
 static POOLS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
 
-/// A folder of which a limited number of files is open for reading.
+/// A directory of which a limited number of files is open for reading.
 pub struct OpenFiles {
     pool: Arc<Pool>,
 }
@@ -82,12 +82,12 @@ struct Handle {
 }
 
 impl OpenFiles {
-    /// A folder that keeps a quarter of the descriptors that the process may have, if it has as many files.
+    /// A directory that keeps a quarter of the descriptors that the process may have, if it has as many files.
     pub fn new(directory: Arc<dyn Directory>) -> OpenFiles {
         OpenFiles::with_limit(directory, limit_of_process())
     }
 
-    /// A folder that keeps at most `limit` files open, and those that are being read at the moment.
+    /// A directory that keeps at most `limit` files open, and those that are being read at the moment.
     pub fn with_limit(directory: Arc<dyn Directory>, limit: usize) -> OpenFiles {
         let pool = Arc::new(Pool {
             directory,
@@ -356,7 +356,7 @@ mod tests {
     /// often files are opened.
     static ALONE: Mutex<()> = Mutex::new(());
 
-    /// A folder in memory that counts what is open, and refuses descriptors above a number of them.
+    /// A directory in memory that counts what is open, and refuses descriptors above a number of them.
     #[derive(Clone)]
     struct Counting {
         files: MemoryDirectory,

@@ -1,10 +1,10 @@
-//! Who may use the files of a folder: its owner, and whom the folder's own permissions let in.
+//! Who may use the files of a directory: its owner, and whom the directory's own permissions let in.
 //!
-//! A new file belongs to the owner and the group of its folder, as far as this process may give it away: a
+//! A new file belongs to the owner and the group of its directory, as far as this process may give it away: a
 //! superuser can, so what `sudo` leaves behind is in nobody's way. A group, or all others, may read a file if they may read the
-//! folder, and write it if they may write the folder and no sticky bit keeps them from other users' files. So
-//! `chmod g+rx` on the folder, before the database is made, lets a group read it. The umask is not asked: it says
-//! nothing about the folder.
+//! directory, and write it if they may write the directory and no sticky bit keeps them from other users' files. So
+//! `chmod g+rx` on the directory, before the database is made, lets a group read it. The umask is not asked: it says
+//! nothing about the directory.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -18,7 +18,7 @@ const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 const ALL: u32 = 0o777;
 
-/// The permissions that a file of a folder is to have.
+/// The permissions that a file of a directory is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileAccess {
     owner: u32,

@@ -1,7 +1,7 @@
-//! A folder whose failed sync is its last one.
+//! A directory whose failed sync is its last one.
 //!
-//! After a sync of a folder that failed, the system may take the names for synced that it lost, so a later sync
-//! that succeeds proves nothing about them. They may be those of another thread: it made a file, has not synced the folder
+//! After a sync of a directory that failed, the system may take the names for synced that it lost, so a later sync
+//! that succeeds proves nothing about them. They may be those of another thread: it made a file, has not synced the directory
 //! yet, and would name the file in the manifest after a sync of its own. So once a sync failed, all fail, and what is
 //! not durable is found and written anew when the database is opened the next time.
 

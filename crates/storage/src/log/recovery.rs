@@ -82,7 +82,7 @@ pub fn recover_log<E: From<StorageError>>(
     Ok((wal, last))
 }
 
-/// Makes a log of consecutive commits in a folder without one, on stable storage when this returns.
+/// Makes a log of consecutive commits in a directory without one, on stable storage when this returns.
 pub fn write_log(directory: &dyn Directory, nonce: u32, commits: &[(Lsn, &[u8])]) -> Result<()> {
     if commits.is_empty() {
         return Ok(());

@@ -349,7 +349,7 @@ impl Wal {
 }
 
 impl Drop for Wal {
-    /// The thread makes files in a folder that another process may use then.
+    /// The thread makes files in a directory that another process may use then.
     fn drop(&mut self) {
         if let Some(thread) = self.upkeep.get_mut().take() {
             let _ = thread.join();

@@ -1,13 +1,13 @@
-//! Where a database may lie: in a folder of a local file system.
+//! Where a database may lie: in a directory of a local file system.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// What other calls than those that open a folder take for a database in memory.
+/// What other calls than those that open a directory take for a database in memory.
 const MEMORY: &str = ":memory:";
 
-/// Refuses what names no folder, such as a URL: as a path it would make a folder of that name here, and
+/// Refuses what names no directory, such as a URL: as a path it would make a directory of that name here, and
 /// nothing would be where its caller looks for it.
 ///
 /// # Errors

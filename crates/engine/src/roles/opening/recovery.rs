@@ -126,7 +126,7 @@ fn take_lock(directory: &dyn Directory) -> Result<Box<dyn Lock>> {
     })?)
 }
 
-/// Whether a folder, called `folder` in errors, holds a database.
+/// Whether a directory, called `folder` in errors, holds a database.
 ///
 /// # Errors
 /// `Corrupt` if it holds files of a database and no manifest, which is a database's first file. A new one would
