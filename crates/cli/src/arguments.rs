@@ -49,7 +49,7 @@ Try it:
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Append files to a table. Creates the table if it does not exist.
-    #[command(after_help = INGEST_EXAMPLES)]
+    #[command(after_help = INGEST_NOTES)]
     Ingest(Ingest),
     /// Delete rows by key, key range, set or condition, and print how many were deleted. Deletes by key need an upsert table.
     #[command(after_help = "\
@@ -262,7 +262,17 @@ Examples:
     },
 }
 
-const INGEST_EXAMPLES: &str = "\
+const INGEST_NOTES: &str = "\
+Files:
+  - The column types of a new table are guessed from the first 10,000 rows, or 4 MiB if that is less. --type overrides
+    a guess. A column without values there is a string.
+  - CSV cannot hold lists or binary. JSONL has one object per line, with binary in hex.
+  - Field b of an object in column a is column a.b, down to 32 levels. An array of strings is a list. Any other array
+    is text as JSON, and so is each array or object of a column that has such an array or stores strings.
+  - Times with an offset, such as 2013-07-04T09:00:00Z, need a column with a time zone; a new one is in UTC. Times
+    without an offset fit any time column; in one with a time zone they are local times there.
+  - A text record may have up to 32 MiB.
+
 Examples:
   drillcore ingest flights.drill flights 2013.csv --key time_hour,flight --set carrier --weights distance
   drillcore ingest fleet.drill planes planes.jsonl --key tailnum --merge upsert
@@ -351,14 +361,7 @@ pub struct Ingest {
     pub database: PathBuf,
     /// The table's name.
     pub table: String,
-    /// CSV, JSONL, Parquet or Arrow files, also compressed (.gz, .zst); - is standard input. CSV cannot hold lists
-    /// or binary. JSONL has one object per line, with binary in hex; field b of an object in column a is column a.b, an array
-    /// of strings is a list, any other array is text as JSON, and so is each array or object of a column that has such an
-    /// array or stores strings; 32 levels at most. The column types of a new table are guessed from
-    /// the first 10,000 rows, or 4 MiB if that is less, except for those given by --type; a column without values there is a string. Times with an
-    /// offset, such as "2013-07-04T09:00:00Z", need a column with a time zone; a new one is in UTC. Times without an
-    /// offset fit any time column; in one with a time zone they are local times there. A text record may have up to
-    /// 32 MiB.
+    /// CSV, JSONL, Parquet or Arrow files, also compressed (.gz, .zst); - is standard input.
     #[arg(required = true)]
     pub files: Vec<String>,
     /// Format of the files; by default their names decide, and standard input is CSV.
