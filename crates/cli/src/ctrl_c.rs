@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use drillcore::Interrupt;
 use parking_lot::Mutex;
 
-use crate::fault::{Fault, tell};
+use crate::fault::{Fault, report};
 
 /// How long a call may take to end by itself after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(1);
@@ -97,7 +97,7 @@ impl CtrlC {
             }
             // Something waits for a disk. What was written stays, as if the process had been killed.
             let fault = Fault::interrupted();
-            tell(format_args!("drillcore: {fault}"));
+            report(format_args!("drillcore: {fault}"));
             std::process::exit(fault.exit_code.into());
         }
     }

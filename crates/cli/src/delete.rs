@@ -4,7 +4,7 @@ use drillcore::{Interrupt, OnError, Table};
 
 use crate::arguments::{Delete, Selection};
 use crate::batches::{Reading, Taken};
-use crate::fault::{Fault, tell};
+use crate::fault::{Fault, report};
 use crate::input;
 use crate::opening::open;
 use crate::output::print_line;
@@ -24,7 +24,7 @@ pub fn delete(arguments: &Delete, interrupt: &Interrupt) -> Result<(), Fault> {
     };
     if let Err(fault) = done {
         if deleted > 0 {
-            tell(format_args!("deleted {deleted} rows before the error"));
+            report(format_args!("deleted {deleted} rows before the error"));
         }
         return Err(fault);
     }

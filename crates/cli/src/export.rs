@@ -16,7 +16,7 @@ use indicatif::ProgressBar;
 
 use crate::export_arguments::Export;
 use crate::export_target::ExportTarget;
-use crate::fault::{Fault, tell};
+use crate::fault::{Fault, report};
 use crate::input::{format_of, packing};
 use crate::opening::moment;
 use crate::output::{check_flat, print_line};
@@ -58,7 +58,7 @@ pub fn export(arguments: Export, interrupt: Interrupt) -> Result<(), Fault> {
     let rows = if count == 1 { "row" } else { "rows" };
     match file.as_str() {
         // A closed standard error is no reason to fail.
-        "-" => tell(format_args!("{count} {rows} exported")),
+        "-" => report(format_args!("{count} {rows} exported")),
         file => print_line(&format!("{count} {rows} exported to {file}"))?,
     }
     Ok(())

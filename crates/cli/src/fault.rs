@@ -25,7 +25,7 @@ pub struct Fault {
 }
 
 /// Prints a line to standard error, where it can be written: what the call comes to does not depend on that.
-pub fn tell(what: impl Display) {
+pub fn report(what: impl Display) {
     let _ = writeln!(io::stderr(), "{what}");
 }
 

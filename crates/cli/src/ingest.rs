@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::arguments::{Ingest, MergeName, OnErrorName, Shape};
 use crate::batches::{BadRecord, Batch, Part, Parts, Places, Reading, Taken, unusable};
-use crate::fault::{Fault, tell};
+use crate::fault::{Fault, report};
 use crate::held_bytes::HeldBytes;
 use crate::in_turn::Turns;
 use crate::input;
@@ -56,7 +56,7 @@ pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
             bar.abandon();
             let rows = totals.rows.load(Ordering::Relaxed);
             if rows > 0 {
-                tell(format_args!("appended {rows} rows before the error"));
+                report(format_args!("appended {rows} rows before the error"));
             }
             return Err(fault);
         }
@@ -320,7 +320,7 @@ impl Pour<'_> {
         let records_before = progress.as_ref().map_or(0, |progress| progress.records_before);
         if records_before > 0 {
             let what = format!("{file}: {records_before} records were in already");
-            self.bar.suspend(|| tell(what));
+            self.bar.suspend(|| report(what));
         }
         if progress.as_ref().is_some_and(|progress| progress.is_whole) {
             return Ok(());
@@ -425,7 +425,7 @@ impl Pour<'_> {
         let room = REJECTED_SHOWN.saturating_sub(before as usize);
         for reason in unparsed.chain(result.rejected.iter().map(unfit)).take(room) {
             // Also where there is no bar. If standard error is closed, it is not wanted.
-            self.bar.suspend(|| tell(format_args!("{}, {reason}", self.file)));
+            self.bar.suspend(|| report(format_args!("{}, {reason}", self.file)));
         }
         self.bar.inc(result.rows);
         Ok(())

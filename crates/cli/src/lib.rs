@@ -62,7 +62,7 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Verb};
 use crate::ctrl_c::CtrlC;
-use crate::fault::{Fault, tell};
+use crate::fault::{Fault, report};
 pub use crate::lasting::parse_lasting;
 
 /// Does what the arguments say, the first of which is the program's name, and returns the exit code.
@@ -85,7 +85,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(())
     });
     let code = call.map_err(Fault::from).and(ended).unwrap_or_else(|fault| {
-        tell(format_args!("drillcore: {fault}"));
+        report(format_args!("drillcore: {fault}"));
         fault.exit_code
     });
     ctrl_c.end();

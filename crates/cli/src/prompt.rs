@@ -22,7 +22,7 @@ use crate::arguments::{Sql, Style};
 use crate::completion::Names;
 use crate::ctrl_c::CtrlC;
 use crate::describe;
-use crate::fault::{Fault, tell};
+use crate::fault::{Fault, report};
 use crate::fitted_table::{Expanded, lay_out};
 use crate::gone_terminal;
 use crate::idle::Idle;
@@ -164,7 +164,7 @@ impl Session {
             match whole.map_err(Fault::from).and(next) {
                 Ok(Next::GoOn) => {}
                 Ok(Next::Leave) => return Ok(()),
-                Err(fault) => tell(format_args!("error: {fault}")),
+                Err(fault) => report(format_args!("error: {fault}")),
             }
         }
     }
@@ -329,7 +329,7 @@ fn editor(names: Names) -> Reedline {
             Ok(history) => Some(history),
             Err(error) => {
                 let path = path.display();
-                tell(format_args!(
+                report(format_args!(
                     "the statement history is not saved, because {path} cannot be used: {error}"
                 ));
                 None

@@ -14,7 +14,7 @@ use drillcore_sql::QueryOptions;
 use crate::arguments::{
     Count, Estimate, Get, Moment, Sample, Scan, Sets, Source, Sql, Style, Tables,
 };
-use crate::fault::{Fault, NO, tell};
+use crate::fault::{Fault, NO, report};
 use crate::opening::moment;
 use crate::output::{print, print_line, print_one};
 use crate::selection::{key, selection};
@@ -59,7 +59,7 @@ pub fn scan(arguments: Scan, interrupt: Interrupt) -> Result<(), Fault> {
     });
     print(arguments.output.output, schema, batches)?;
     if in_terminal && rows > TERMINAL_ROWS_MAX {
-        tell(format_args!(
+        report(format_args!(
             "only the first {TERMINAL_ROWS_MAX} rows are shown in a terminal; use --limit for more"
         ));
     }
@@ -131,8 +131,8 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         Style::Table => print_one(Style::Table, as_text(&estimate))?,
         style => print_one(style, estimate.to_batch())?,
     }
-    tell(how(&estimate));
-    estimate.notes.iter().for_each(tell);
+    report(how(&estimate));
+    estimate.notes.iter().for_each(report);
     Ok(())
 }
 

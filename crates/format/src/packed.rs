@@ -35,7 +35,7 @@ pub(crate) fn packed_at(bytes: &[u8], width: u8, index: usize) -> u64 {
     let rest = &bytes[bit / 8..];
     let mask = mask_of(width);
     match rest.first_chunk::<8>() {
-        Some(word) if width <= WIDTH_IN_A_LOAD => (u64::from_le_bytes(*word) >> (bit % 8)) & mask,
+        Some(word) if width <= BITS_PER_LOAD_MAX => (u64::from_le_bytes(*word) >> (bit % 8)) & mask,
         _ => {
             let mut word = [0u8; 16];
             let len = rest.len().min(16);
@@ -46,7 +46,7 @@ pub(crate) fn packed_at(bytes: &[u8], width: u8, index: usize) -> u64 {
 }
 
 /// The widest number that eight bytes hold wherever in the first of them it begins.
-const WIDTH_IN_A_LOAD: u8 = 57;
+const BITS_PER_LOAD_MAX: u8 = 57;
 
 fn mask_of(width: u8) -> u64 {
     u64::MAX.checked_shr(u64::BITS - u32::from(width)).unwrap_or(0)
@@ -58,7 +58,7 @@ pub(crate) fn unpack(bytes: &[u8], width: u8, out: &mut [u64]) {
         return out.fill(0);
     }
     let done = match width {
-        1..=WIDTH_IN_A_LOAD => EIGHTS[usize::from(width) - 1](bytes, out),
+        1..=BITS_PER_LOAD_MAX => EIGHTS[usize::from(width) - 1](bytes, out),
         _ => 0,
     };
     for (index, number) in out.iter_mut().enumerate().skip(done) {
@@ -77,8 +77,8 @@ macro_rules! of_each_width {
 }
 
 /// By width, from 1 on.
-const EIGHTS: [UnpackEights; WIDTH_IN_A_LOAD as usize] = of_each_width!(unpack_eights);
-const EIGHTS_COMPARED: [CompareEights; WIDTH_IN_A_LOAD as usize] = of_each_width!(compare_eights);
+const EIGHTS: [UnpackEights; BITS_PER_LOAD_MAX as usize] = of_each_width!(unpack_eights);
+const EIGHTS_COMPARED: [CompareEights; BITS_PER_LOAD_MAX as usize] = of_each_width!(compare_eights);
 
 /// How many eights of numbers can be loaded with eight bytes each.
 fn eights_in<const WIDTH: usize>(bytes: &[u8], count: usize) -> usize {
@@ -127,7 +127,7 @@ pub(crate) fn has_packed(bytes: &[u8], width: u8, count: usize, wanted: u64) -> 
         return count > 0;
     }
     let (done, found) = match width {
-        1..=WIDTH_IN_A_LOAD => EIGHTS_COMPARED[usize::from(width) - 1](bytes, count, wanted),
+        1..=BITS_PER_LOAD_MAX => EIGHTS_COMPARED[usize::from(width) - 1](bytes, count, wanted),
         _ => (0, false),
     };
     found || (done..count).any(|index| packed_at(bytes, width, index) == wanted)

@@ -15,9 +15,9 @@ use crate::pieces::run::Run;
 use crate::state::slots::Slot;
 
 /// Rows whose merging counts as much as one search of a piece. A search takes about half a microsecond ...
-const ROWS_OF_A_SEARCH: u64 = 4;
+const ROWS_PER_SEARCH: u64 = 4;
 /// ... and bytes whose merging counts as much as that of one row.
-const BYTES_AS_A_ROW: u64 = 64;
+const BYTES_PER_ROW: u64 = 64;
 
 /// Sizes and fan-out of a list of pieces.
 #[derive(Debug, Clone, Copy)]
@@ -84,8 +84,8 @@ impl Tiering {
                 !candidate.taken && size <= self.largest
             };
             for (more, candidate) in candidates[start..].iter().take_while(fits).enumerate() {
-                work += candidate.rows + candidate.size / BYTES_AS_A_ROW;
-                let spared = searches.saturating_mul(more as u64).saturating_mul(ROWS_OF_A_SEARCH);
+                work += candidate.rows + candidate.size / BYTES_PER_ROW;
+                let spared = searches.saturating_mul(more as u64).saturating_mul(ROWS_PER_SEARCH);
                 let is_better = best.as_ref().is_none_or(|(window, least)| {
                     more + 1 > window.len() || more + 1 == window.len() && work < *least
                 });

@@ -196,7 +196,7 @@ impl<S: RowSource> Merger<S> {
                 self.picked.pop();
                 self.pick(source);
             }
-            Again::Join => {
+            Again::Combine => {
                 self.pick(source);
                 let end = self.group_ends.last_mut().expect("the key was picked before");
                 *end = self.picked.len() as u32;

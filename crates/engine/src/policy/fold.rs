@@ -25,7 +25,7 @@ pub enum Again {
     /// Takes it instead of the one before.
     Replace,
     /// Takes it into the group of the one before.
-    Join,
+    Combine,
 }
 
 impl Fold {
@@ -80,7 +80,7 @@ impl Fold {
             Fold::KeepAll => unreachable!("equal keys are not looked for"),
             Fold::KeepNewest if is_newest_first => Again::Skip,
             Fold::KeepNewest => Again::Replace,
-            Fold::Combine(_) => Again::Join,
+            Fold::Combine(_) => Again::Combine,
         }
     }
 

@@ -57,7 +57,7 @@ pub fn groups_to_merge(
     let size = |group: &[usize]| -> u64 {
         group.iter().map(|&number| segments[number].piece.disk_bytes()).sum()
     };
-    joined(groups, size, small)
+    grouped(groups, size, small)
 }
 
 /// Whether an older segment, which is not of the group, may have keys that these have, so that a tombstone of theirs hides
@@ -72,22 +72,22 @@ pub fn hides_older(segments: &[Slot<Segment>], group: &[usize]) -> bool {
     })
 }
 
-/// Joins neighbours up to `small` together, and leaves out groups of one.
-fn joined(
+/// Puts neighbours up to `small` together, and leaves out groups of one.
+fn grouped(
     groups: impl Iterator<Item = Vec<usize>>,
     size: impl Fn(&[usize]) -> u64,
     small: u64,
 ) -> Vec<Vec<usize>> {
-    let mut joined: Vec<Vec<usize>> = Vec::new();
+    let mut grouped: Vec<Vec<usize>> = Vec::new();
     for group in groups {
-        match joined.last_mut() {
+        match grouped.last_mut() {
             Some(last) if size(last) + size(&group) <= small => last.extend(group),
-            _ => joined.push(group),
+            _ => grouped.push(group),
         }
     }
-    joined.retain(|group| group.len() > 1);
-    joined.iter_mut().for_each(|group| group.sort_unstable());
-    joined
+    grouped.retain(|group| group.len() > 1);
+    grouped.iter_mut().for_each(|group| group.sort_unstable());
+    grouped
 }
 
 #[cfg(test)]
@@ -119,9 +119,9 @@ mod tests {
         let sizes = [10, 10, 1, 1, 1, 50, 3];
         let size = |group: &[usize]| group.iter().map(|&number| sizes[number]).sum();
         let groups = || vec![vec![1, 0], vec![2], vec![4], vec![3], vec![5], vec![6]].into_iter();
-        assert_eq!(joined(groups(), size, 0), [[0, 1]]);
-        assert_eq!(joined(groups(), size, 3), vec![vec![0, 1], vec![2, 3, 4]]);
-        assert_eq!(joined(groups(), size, 21), vec![vec![0, 1, 2], vec![3, 4]]);
-        assert_eq!(joined(groups(), size, 100), vec![vec![0, 1, 2, 3, 4, 5, 6]]);
+        assert_eq!(grouped(groups(), size, 0), [[0, 1]]);
+        assert_eq!(grouped(groups(), size, 3), vec![vec![0, 1], vec![2, 3, 4]]);
+        assert_eq!(grouped(groups(), size, 21), vec![vec![0, 1, 2], vec![3, 4]]);
+        assert_eq!(grouped(groups(), size, 100), vec![vec![0, 1, 2, 3, 4, 5, 6]]);
     }
 }

@@ -257,7 +257,7 @@ impl Directory for LocalDirectory {
 }
 
 /// A write takes no more parts than this; the system allows 1,024.
-const PARTS_OF_A_WRITE: usize = 1024;
+const PARTS_PER_WRITE_MAX: usize = 1024;
 
 struct LocalFile {
     file: File,
@@ -315,7 +315,7 @@ impl WriteFile for LocalFile {
         // Of parts without a byte.
         IoSlice::advance_slices(&mut left, 0);
         while !left.is_empty() {
-            match (&self.file).write_vectored(&left[..left.len().min(PARTS_OF_A_WRITE)]) {
+            match (&self.file).write_vectored(&left[..left.len().min(PARTS_PER_WRITE_MAX)]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => IoSlice::advance_slices(&mut left, written),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
