@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from drillcore.duration import check_ttl
 from drillcore.errors import InvalidArgumentError
-from drillcore.lasting import check_ttl
 from drillcore.names import check_name
 from drillcore.progress import check_progress, share_shown
 from drillcore.schema import parse_type

@@ -17,9 +17,9 @@ from drillcore.backup import BackupResult
 from drillcore.data import AppendResult
 from drillcore.database_writer import DatabaseWriter
 from drillcore.directory import check_directory, directory_or_memory
+from drillcore.duration import check_ttl
 from drillcore.errors import ClosedError, CorruptError, Error, InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_optional_count, check_threads, check_timeout
-from drillcore.lasting import check_ttl
 from drillcore.moment import Moment, check_at
 from drillcore.names import check_name, check_names, listed, shown
 from drillcore.notebook import counted

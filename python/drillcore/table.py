@@ -21,9 +21,9 @@ from drillcore.data import (
     split_bad_dicts,
     to_arrow,
 )
+from drillcore.duration import duration_text
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.figures import check_optional_count
-from drillcore.lasting import lasting_text
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
 from drillcore.names import listed, shown
 from drillcore.notebook import escaped
@@ -433,7 +433,7 @@ class Table(Altering, Reads):
             return f"<Table {self.name!r}, dropped>"
         merge = "" if self.merge == "append" else f", merge={self.merge!r}"
         weights = f", weights={self.weights}" if self.weights else ""
-        ttl = f", ttl=({self.ttl[0]!r}, {lasting_text(self.ttl[1])!r})" if self.ttl else ""
+        ttl = f", ttl=({self.ttl[0]!r}, {duration_text(self.ttl[1])!r})" if self.ttl else ""
         sets = f", set={self._set_column!r}" if self._set_column else ""
         columns = listed([f"{field.name}: {type_name(field.type)}" for field in self.schema])
         return f"<Table {self.name!r}: key={self.key}{sets}{weights}{ttl}{merge}; {columns}>"

@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use pyo3_arrow::PySchema;
 
 use crate::arrow_data::{ArrowArray, ArrowData, into_arrays};
+use crate::duration::DurationArgument;
 use crate::error;
-use crate::lasting::Lasting;
 use crate::progress::Progress;
 use crate::rows::Scan;
 use crate::signals::{self, Signals};
@@ -180,7 +180,7 @@ impl Database {
         merge: &str,
         rollup: Option<RollupTuple>,
         streams: Option<Vec<String>>,
-        ttl: Option<(String, Lasting)>,
+        ttl: Option<(String, DurationArgument)>,
         exist_ok: bool,
     ) -> PyResult<Table> {
         let writer = self.writer(py, "create_table")?;
@@ -200,7 +200,7 @@ impl Database {
             _ => return Err(error::invalid(py, "merge and rollup contradict each other")),
         };
         let ttl = signals::run(py, || {
-            let ttl = ttl.map(|(column, lasting)| Ok((column, lasting.duration()?)));
+            let ttl = ttl.map(|(column, duration)| Ok((column, duration.parsed()?)));
             ttl.transpose()
         })?;
         let spec = TableSpec {

@@ -6,7 +6,7 @@
 //! to the Python layer above, which is the public face.
 
 mod error;
-mod lasting;
+mod duration;
 mod progress;
 mod signals;
 mod sound;

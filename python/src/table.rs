@@ -14,10 +14,10 @@ use pyo3::prelude::*;
 use pyo3_arrow::{PyArray, PyDataType, PyRecordBatch, PySchema};
 
 use crate::arrow_data::{ArrowArray, ArrowData, into_arrays};
+use crate::duration::DurationArgument;
 use crate::error;
 use crate::estimate::{Estimate, EstimateArgument};
 use crate::estimate_looks::EstimateLooks;
-use crate::lasting::Lasting;
 use crate::plain_row::PlainRow;
 use crate::progress::Progress;
 use crate::rows::Scan;
@@ -251,12 +251,14 @@ impl Table {
         Some((schema.columns.field(ttl.column).name().clone(), ttl.seconds))
     }
 
-    fn set_ttl(&self, py: Python<'_>, ttl: Option<(String, Lasting)>) -> PyResult<()> {
+    fn set_ttl(&self, py: Python<'_>, ttl: Option<(String, DurationArgument)>) -> PyResult<()> {
         let writer = self.writer(py, "set_ttl")?;
-        let lasting = ttl.as_ref().map(|(_, lasting)| signals::run(py, || lasting.duration()));
-        let lasting = lasting.transpose()?;
+        let duration = ttl.as_ref().map(|(_, duration)| signals::run(py, || duration.parsed()));
+        let duration = duration.transpose()?;
         let column = ttl.as_ref().map(|(column, _)| column.as_str());
-        signals::call(py, |interrupt| writer.interrupted_by(interrupt).set_ttl(column.zip(lasting)))
+        signals::call(py, |interrupt| {
+            writer.interrupted_by(interrupt).set_ttl(column.zip(duration))
+        })
     }
 
     /// The budget of a load, which only a writer has.

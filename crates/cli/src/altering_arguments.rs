@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use clap::Args;
 
 use crate::column_type::column_type;
-use crate::lasting::parse_lasting;
+use crate::duration::parse_duration;
 use crate::shared_options::Source;
 
 #[derive(Debug, Args)]
@@ -25,11 +25,11 @@ pub struct SetTtl {
     #[command(flatten)]
     pub source: Source,
     /// The timestamp or date column that sets when rows expire.
-    #[arg(required_unless_present = "none", requires = "lasting")]
+    #[arg(required_unless_present = "none", requires = "duration")]
     pub column: Option<String>,
     /// How long after it, as in 7d or "1h 30m".
-    #[arg(value_name = "TIME", value_parser = parse_lasting)]
-    pub lasting: Option<Duration>,
+    #[arg(value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
     /// Keep rows for good.
     #[arg(long, conflicts_with = "column")]
     pub none: bool,

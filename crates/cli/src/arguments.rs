@@ -14,8 +14,8 @@ pub use crate::altering_arguments::{
 };
 use crate::backup_arguments::{self as backup, Backup, Restore};
 use crate::column_type::column_type;
+use crate::duration::parse_duration;
 use crate::export_arguments::{self, Export};
-use crate::lasting::parse_lasting;
 pub use crate::shared_options::{
     Columns, Database, Format, Moment, Output, Selection, Source, Style,
 };
@@ -473,8 +473,8 @@ fn typed_column(text: &str) -> Result<(String, DataType), String> {
 /// "ts=7d".
 fn time_to_live(text: &str) -> Result<(String, Duration), String> {
     match text.split_once('=') {
-        Some((name, lasting)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_string(), parse_lasting(lasting)?))
+        Some((name, duration)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_string(), parse_duration(duration)?))
         }
         _ => Err("expected COLUMN=TIME, such as ts=7d or ts=\"1h 30m\"".to_string()),
     }

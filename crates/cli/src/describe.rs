@@ -9,8 +9,8 @@ use drillcore::{
 use indicatif::{HumanBytes, HumanCount};
 
 use crate::arguments::{Describe, Style};
+use crate::duration::duration_text;
 use crate::fault::Fault;
-use crate::lasting::lasting_text;
 use crate::opening::open_to_read;
 use crate::output::{print_line, print_one};
 
@@ -76,8 +76,8 @@ pub fn heading(
     if let Merge::Rollup(RollupSpec { time: Some(time), granularity, .. }) = &spec.merge {
         lines.push(format!("time      {time}, in steps of {granularity}"));
     }
-    if let Some((column, lasting)) = &spec.ttl {
-        lines.push(format!("kept      {} after {column}", lasting_text(*lasting)));
+    if let Some((column, duration)) = &spec.ttl {
+        lines.push(format!("kept      {} after {column}", duration_text(*duration)));
     }
     if let Some(set) = &spec.set {
         lines.push(format!("set       {set}"));

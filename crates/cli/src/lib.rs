@@ -1,7 +1,7 @@
 //! The `drillcore` command, as a program and as `python -m drillcore`.
 
 mod column_type;
-mod lasting;
+mod duration;
 mod shared_options;
 mod export_arguments;
 mod backup_arguments;
@@ -62,8 +62,8 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Verb};
 use crate::ctrl_c::CtrlC;
+pub use crate::duration::parse_duration;
 use crate::fault::{Fault, report};
-pub use crate::lasting::parse_lasting;
 
 /// Does what the arguments say, the first of which is the program's name, and returns the exit code.
 /// Prints to standard output and standard error.

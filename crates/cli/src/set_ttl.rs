@@ -3,22 +3,22 @@
 use drillcore::Interrupt;
 
 use crate::arguments::SetTtl;
+use crate::duration::duration_text;
 use crate::fault::Fault;
-use crate::lasting::lasting_text;
 use crate::opening::open;
 use crate::output::print_line;
 
 pub fn set_ttl(arguments: &SetTtl, interrupt: &Interrupt) -> Result<(), Fault> {
-    let SetTtl { source, column, lasting, .. } = arguments;
+    let SetTtl { source, column, duration, .. } = arguments;
     let db = open(&source.database, interrupt)?;
-    let ttl = column.as_deref().zip(*lasting);
+    let ttl = column.as_deref().zip(*duration);
     db.table(&source.table)?.set_ttl(ttl)?;
     db.close()?;
     print_line(&match ttl {
         None => format!("rows of {} are kept for good", source.table),
-        Some((column, lasting)) => {
-            let lasting = lasting_text(lasting);
-            format!("rows of {} are kept for {lasting} after {column}", source.table)
+        Some((column, duration)) => {
+            let duration = duration_text(duration);
+            format!("rows of {} are kept for {duration} after {column}", source.table)
         }
     })
 }

@@ -7,8 +7,8 @@ use arrow_schema::DataType;
 use drillcore::{Merge, Metric, RollupSpec, TableSchema, TableSpec, type_name};
 
 use crate::arguments::{MergeName, Shape};
+use crate::duration::duration_text;
 use crate::fault::Fault;
-use crate::lasting::lasting_text;
 
 /// Refuses options that contradict the table, each with what it says and what the table has.
 pub fn check_agrees(shape: &Shape, table: &str, schema: &TableSchema) -> Result<(), Fault> {
@@ -104,8 +104,9 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Vec<String> {
         contradicts("--no-streams", "given".to_string(), streams(&table.streams));
     }
     if let Some(asked) = shape.ttl.as_ref().filter(|asked| table.ttl.as_ref() != Some(asked)) {
-        let shown =
-            |(column, lasting): &(String, Duration)| format!("{column}={}", lasting_text(*lasting));
+        let shown = |(column, duration): &(String, Duration)| {
+            format!("{column}={}", duration_text(*duration))
+        };
         contradicts("--ttl", shown(asked), table.ttl.as_ref().map_or_else(none, shown));
     }
     let no_rollup = RollupSpec::default();

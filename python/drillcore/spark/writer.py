@@ -100,7 +100,9 @@ def open_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> C
     if overwrite:
         raise UnsupportedError('only mode("append") is supported: to replace a collection, write to another directory')
     if "://" in options.path:
-        raise UnsupportedError(f"path: {options.path!r} is not on a file system; collections are written to directories")
+        raise UnsupportedError(
+            f"path: {options.path!r} is not on a file system; collections are written to directories"
+        )
     # The driver's process may have gone to another directory since Spark began.
     folder = ask("absolute", options.path)
     collection = read_collection(folder)

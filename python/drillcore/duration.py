@@ -15,33 +15,33 @@ def check_ttl(ttl: Any) -> tuple[str, str | timedelta] | None:
         return None
     if not isinstance(ttl, tuple | list) or len(ttl) != 2:
         raise InvalidTypeError(f'ttl: expected a column and a time, as in ("ts", "7d"), not {shown(ttl)}')
-    column, lasting = ttl
+    column, duration = ttl
     column = check_name("ttl", column)
-    if isinstance(lasting, str):
-        return column, lasting
-    if isinstance(lasting, int | float) and not isinstance(lasting, bool):
+    if isinstance(duration, str):
+        return column, duration
+    if isinstance(duration, int | float) and not isinstance(duration, bool):
         try:
-            lasting = timedelta(seconds=lasting)
+            duration = timedelta(seconds=duration)
         except (OverflowError, ValueError):
             raise InvalidArgumentError(
-                f"ttl: expected a number of seconds up to 9223372036, not {shown(lasting)}"
+                f"ttl: expected a number of seconds up to 9223372036, not {shown(duration)}"
             ) from None
-    if not isinstance(lasting, timedelta):
-        raise InvalidTypeError(f'ttl: expected a time such as "7d", seconds or a timedelta, not {shown(lasting)}')
-    if lasting < timedelta(seconds=1):
-        raise InvalidArgumentError(f"ttl: expected at least one second, not {lasting}")
-    return column, lasting
+    if not isinstance(duration, timedelta):
+        raise InvalidTypeError(f'ttl: expected a time such as "7d", seconds or a timedelta, not {shown(duration)}')
+    if duration < timedelta(seconds=1):
+        raise InvalidArgumentError(f"ttl: expected at least one second, not {duration}")
+    return column, duration
 
 
-def lasting_text(lasting: timedelta) -> str:
+def duration_text(duration: timedelta) -> str:
     """Return a time of whole seconds as it can be given.
 
     Examples
     --------
-    >>> lasting_text(timedelta(days=7)), lasting_text(timedelta(hours=36))
+    >>> duration_text(timedelta(days=7)), duration_text(timedelta(hours=36))
     ('7d', '1d 12h')
     """
-    minutes, seconds = divmod(lasting.seconds, 60)
+    minutes, seconds = divmod(duration.seconds, 60)
     hours, minutes = divmod(minutes, 60)
-    parts = {"d": lasting.days, "h": hours, "m": minutes, "s": seconds}
+    parts = {"d": duration.days, "h": hours, "m": minutes, "s": seconds}
     return " ".join(f"{count}{unit}" for unit, count in parts.items() if count)

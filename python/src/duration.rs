@@ -7,20 +7,20 @@ use pyo3::prelude::*;
 
 /// A text such as "7d" or "1h 30m", or a `timedelta`.
 #[derive(FromPyObject)]
-pub enum Lasting {
+pub enum DurationArgument {
     Text(String),
     Time(Duration),
 }
 
-impl Lasting {
+impl DurationArgument {
     /// The length.
     ///
     /// # Errors
     /// `InvalidArgument` for a text that is none.
-    pub fn duration(&self) -> Result<Duration> {
+    pub fn parsed(&self) -> Result<Duration> {
         match self {
-            Lasting::Time(duration) => Ok(*duration),
-            Lasting::Text(text) => drillcore_cli::parse_lasting(text)
+            DurationArgument::Time(duration) => Ok(*duration),
+            DurationArgument::Text(text) => drillcore_cli::parse_duration(text)
                 .map_err(|message| Error::new(ErrorKind::InvalidArgument, message)),
         }
     }

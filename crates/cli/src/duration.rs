@@ -13,7 +13,7 @@ const CALENDAR: [(&[&str], u64); 2] =
 ///
 /// # Errors
 /// What is wrong with it. Months and years are refused: they have no one length.
-pub fn parse_lasting(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let units = text.split(|c: char| !c.is_ascii_alphabetic());
     for unit in units.filter(|unit| !unit.is_empty()) {
         if let Some((_, days)) = CALENDAR.iter().find(|(names, _)| names.contains(&unit)) {
@@ -26,9 +26,9 @@ pub fn parse_lasting(text: &str) -> Result<Duration, String> {
         .map_err(|_| format!("{text:?} is not a length of time; write it as 7d, 12h or \"1h 30m\""))
 }
 
-/// A length of whole seconds, as [`parse_lasting`] reads it.
-pub fn lasting_text(lasting: Duration) -> String {
-    let mut rest = lasting.as_secs();
+/// A length of whole seconds, as [`parse_duration`] reads it.
+pub fn duration_text(duration: Duration) -> String {
+    let mut rest = duration.as_secs();
     let mut parts = Vec::new();
     for (unit, seconds) in UNITS {
         if rest >= seconds {
@@ -48,17 +48,17 @@ mod tests {
         for (seconds, text) in
             [(1, "1s"), (5_400, "1h 30m"), (604_800, "7d"), (90_061, "1d 1h 1m 1s")]
         {
-            let lasting = Duration::from_secs(seconds);
-            assert_eq!(lasting_text(lasting), text);
-            assert_eq!(parse_lasting(text), Ok(lasting));
+            let duration = Duration::from_secs(seconds);
+            assert_eq!(duration_text(duration), text);
+            assert_eq!(parse_duration(text), Ok(duration));
         }
         for (text, days) in
             [("1 month", "30d"), ("2y", "365d"), ("1year 3d", "365d"), ("6M", "30d")]
         {
-            let refused = parse_lasting(text).unwrap_err();
+            let refused = parse_duration(text).unwrap_err();
             assert!(refused.contains("months and years") && refused.contains(days), "{refused}");
         }
-        assert!(parse_lasting("90m").is_ok() && parse_lasting("3min").is_ok());
-        assert!(parse_lasting("soon").unwrap_err().contains("write it as 7d"));
+        assert!(parse_duration("90m").is_ok() && parse_duration("3min").is_ok());
+        assert!(parse_duration("soon").unwrap_err().contains("write it as 7d"));
     }
 }
