@@ -14,7 +14,7 @@ from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, Miss
 from drillcore.names import listed, shown
 from drillcore.notebook import escaped, html_table, muted, text, text_table
 from drillcore.progress import check_progress, counted, rows_shown
-from drillcore.take_away import check_compression, packing, write_csv, write_ipc, write_parquet
+from drillcore.row_files import check_compression, packing, write_csv, write_ipc, write_parquet
 from drillcore.whole_file import check_target
 
 if TYPE_CHECKING:
