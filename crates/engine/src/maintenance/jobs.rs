@@ -19,11 +19,11 @@ use crate::calls::interrupt::Interrupt;
 use crate::calls::progress::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::fresh_pieces::FreshPieces;
-use crate::maintenance::giving_way::{GivingWay, Urgent};
 use crate::maintenance::progress::{FlushProgress, MergeProgress};
 use crate::maintenance::room::Spare;
 use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
 use crate::maintenance::set_indexing;
+use crate::maintenance::yield_points::{Urgent, YieldPoints};
 use crate::merge::carried_liveness::CarriedLiveness;
 use crate::merge::disjoint::disjoint_groups;
 use crate::merge::merger::{Direction, Merger, PICK_BYTES, RowSource};
@@ -154,20 +154,20 @@ impl<'a> Picked<'a> {
                 flush(core, *table, runs, *is_oldest, interrupt)
             }
             Job::Merge { table, groups, levels_less, gives_way } => {
-                let giving_way =
-                    GivingWay::new(urgent, all_segments(groups).map(Segment::disk_bytes).sum());
+                let yield_points =
+                    YieldPoints::new(urgent, all_segments(groups).map(Segment::disk_bytes).sum());
                 let go_on = || {
-                    giving_way.between_batches();
+                    yield_points.between_batches();
                     go_on(core, interrupt)?;
                     if *gives_way { check_not_called_for(core, *table) } else { Ok(()) }
                 };
                 merge(core, *table, groups, *levels_less, &go_on, progress)
             }
             Job::Index { table, segment, indexed, rows_done } => {
-                let giving_way = GivingWay::new(urgent, segment.disk_bytes());
+                let yield_points = YieldPoints::new(urgent, segment.disk_bytes());
                 let rows_done = |rows| {
                     rows_done.store(rows, Ordering::Relaxed);
-                    giving_way.between_batches();
+                    yield_points.between_batches();
                 };
                 set_indexing::index(core, *table, segment, indexed, &rows_done)
             }

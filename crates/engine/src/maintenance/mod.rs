@@ -3,7 +3,7 @@
 pub mod tiering;
 pub mod room;
 pub mod progress;
-pub mod giving_way;
+pub mod yield_points;
 pub mod segment_writing;
 pub mod fresh_pieces;
 pub mod set_indexing;

@@ -1,4 +1,4 @@
-//! Letting shorter work go first while long work is under way.
+//! Points at which a long job yields to shorter ones.
 //!
 //! A merge of a whole table takes minutes, and few threads merge. If it kept its thread to the end, what is flushed
 //! meanwhile would pile up as levels. So between two batches a long job looks for shorter ones and has them done, in its own
@@ -15,17 +15,17 @@ const TURN: Duration = Duration::from_millis(20);
 /// Does what is more urgent than a job over some bytes.
 pub type Urgent<'a> = &'a (dyn Fn(u64) + Sync);
 
-/// When a job of several threads looks next.
-pub struct GivingWay<'a> {
+/// The points at which a job of several threads looks for more urgent ones.
+pub struct YieldPoints<'a> {
     urgent: Urgent<'a>,
     bytes: u64,
     next_look: Mutex<Instant>,
 }
 
-impl<'a> GivingWay<'a> {
+impl<'a> YieldPoints<'a> {
     /// For a job over `bytes`.
-    pub fn new(urgent: Urgent<'a>, bytes: u64) -> GivingWay<'a> {
-        GivingWay { urgent, bytes, next_look: Mutex::new(Instant::now() + TURN) }
+    pub fn new(urgent: Urgent<'a>, bytes: u64) -> YieldPoints<'a> {
+        YieldPoints { urgent, bytes, next_look: Mutex::new(Instant::now() + TURN) }
     }
 
     /// To be called between batches, by any of its threads. While one does something else the others wait here, too: that
