@@ -78,7 +78,7 @@ pub fn demo(arguments: &Demo, interrupt: &Interrupt) -> Result<(), Fault> {
          the other folds them by hour and carrier. Every snapshot shows a commit in both or in neither.",
         arguments.rows
     ))?;
-    pour(&db, arguments.rows, interrupt)?;
+    append_departures(&db, arguments.rows, interrupt)?;
     let snapshot = db.snapshot()?;
     compare(&snapshot, arguments.rows, interrupt)?;
     read_one(&snapshot, arguments.rows)?;
@@ -148,7 +148,7 @@ fn made_up(flights: Range<u64>, rows: u64) -> RecordBatch {
 }
 
 /// Appends all departures from several threads, while another estimates their average delay.
-fn pour(db: &Database, rows: u64, interrupt: &Interrupt) -> Result<(), Fault> {
+fn append_departures(db: &Database, rows: u64, interrupt: &Interrupt) -> Result<(), Fault> {
     let bar = ProgressBar::new(rows)
         .with_style(progress::style("{bar:16} {human_pos} rows, {rate}; {msg}"));
     let next = AtomicU64::new(0);

@@ -51,8 +51,9 @@ pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
     for (index, file) in arguments.files.iter().enumerate() {
         let replay = replay.as_ref().filter(|_| index == 0);
         let (bar, totals, forgotten) = (&bar, &totals, &forgotten);
-        let pour = Pour { table: &table, file, arguments, bar, totals, forgotten, interrupt };
-        if let Err(fault) = pour.file(replay) {
+        let of_file =
+            FileIngest { table: &table, file, arguments, bar, totals, forgotten, interrupt };
+        if let Err(fault) = of_file.run(replay) {
             bar.abandon();
             let rows = totals.rows.load(Ordering::Relaxed);
             if rows > 0 {
@@ -286,7 +287,7 @@ fn taken(schema: &TableSchema, fill_nulls: bool) -> Taken {
 }
 
 /// One file on its way into the table.
-struct Pour<'a> {
+struct FileIngest<'a> {
     table: &'a Table,
     file: &'a str,
     arguments: &'a Ingest,
@@ -312,9 +313,9 @@ struct Ready {
     records_read: u64,
 }
 
-impl Pour<'_> {
-    fn file(&self, replay: Option<&Arc<Replay>>) -> Result<(), Fault> {
-        let Pour { table, file, arguments, interrupt, .. } = *self;
+impl FileIngest<'_> {
+    fn run(&self, replay: Option<&Arc<Replay>>) -> Result<(), Fault> {
+        let FileIngest { table, file, arguments, interrupt, .. } = *self;
         let resumes = arguments.resume;
         let progress = FileProgress::of(table, file, resumes)?;
         let records_before = progress.as_ref().map_or(0, |progress| progress.records_before);

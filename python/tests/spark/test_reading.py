@@ -302,9 +302,7 @@ def test_what_is_not_supported_is_our_error(spark: Any, three: list[str], tmp_pa
     spark.sql(f"create table flights_with_columns (flight bigint) using drillcore {options}")
     with pytest.raises(Exception, match=refused):
         spark.table("flights_with_columns").count()
-    with pytest.raises(
-        Exception, match=r"path is missing: give the directory of a collection .*saveAsTable"
-    ):
+    with pytest.raises(Exception, match=r"path is missing: give the directory of a collection .*saveAsTable"):
         spark.range(3).selectExpr("id flight").write.insertInto("flights_with_columns")
     spark.sql("drop table flights_with_columns")
     with pytest.raises(Exception, match=r"path is missing: give the directory of a collection"):
