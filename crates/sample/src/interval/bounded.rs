@@ -23,7 +23,9 @@ use statrs::distribution::{ContinuousCDF, Normal};
 /// The least and the greatest value that a number can have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
+    /// The least value.
     pub low: f64,
+    /// The greatest value.
     pub high: f64,
 }
 
@@ -55,6 +57,7 @@ impl Bounds {
 }
 
 impl BoundedNumbers {
+    /// No numbers yet, of a column with these bounds.
     pub fn new(bounds: Bounds) -> BoundedNumbers {
         BoundedNumbers { bounds, numbers: Vec::new(), zeros: 0.0 }
     }
@@ -71,6 +74,7 @@ impl BoundedNumbers {
         }
     }
 
+    /// What the numbers lie between.
     pub fn bounds(&self) -> Bounds {
         self.bounds
     }
