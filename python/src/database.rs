@@ -51,7 +51,7 @@ impl AtArgument {
 pub type BackupTuple = (u64, u64, u64, u64, u64, u64);
 
 pub fn backup_tuple(stored: BackupResult) -> BackupTuple {
-    let BackupResult { lsn, files, bytes, new_files, linked_bytes, copied_bytes } = stored;
+    let BackupResult { lsn, files, bytes, new_files, linked_bytes, copied_bytes, .. } = stored;
     (lsn.into(), files, bytes, new_files, linked_bytes, copied_bytes)
 }
 

@@ -23,6 +23,7 @@ use crate::output::{check_flat, print_line};
 use crate::progress;
 use crate::selection::selection;
 use crate::shared_options::Format;
+use crate::source::unknown_packing;
 use crate::written_times::written_times;
 
 /// Level of Zstandard: that of the program `zstd`.
@@ -302,6 +303,7 @@ impl Packed {
             Packing::None => Packed::No(out),
             Packing::Gzip => Packed::Gzip(GzEncoder::new(out, Compression::default())),
             Packing::Zstd => Packed::Zstd(zstd::Encoder::new(out, ZSTD_LEVEL)?),
+            other => return Err(unknown_packing(other)),
         })
     }
 

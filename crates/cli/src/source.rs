@@ -53,7 +53,13 @@ fn unpacked(mut raw: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
         Packing::None => Box::new(whole),
         Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(whole)),
         Packing::Zstd => Box::new(zstd::Decoder::new(whole)?),
+        other => return Err(unknown_packing(other)),
     })
+}
+
+/// A way of packing that a later version of `drillcore_sql` may know.
+pub fn unknown_packing(packing: Packing) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, format!("{packing:?} is not supported"))
 }
 
 /// As many of the first bytes as show how a file is packed.

@@ -26,7 +26,24 @@ use crate::predicate::{check_plain, simplified};
 use crate::session;
 use crate::syntax;
 
-/// What an estimate is asked for: see [`drillcore::EstimateRequest`]. [`aggregates`] has an example.
+/// What an estimate is asked for: see [`drillcore::EstimateRequest`].
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/doc/flights.rs"));
+/// use drillcore::{EstimateRequest, Interrupt};
+/// use drillcore_sql::{Aggregates, aggregates};
+///
+/// let texts = [("late".to_string(), "count filter (where delay > 30)".to_string())];
+/// let asked: Aggregates = aggregates(&flights.schema(), &texts, &[], &Interrupt::never())?;
+/// assert_eq!(asked.computed.len(), 1, "the condition is computed for each row");
+/// let request = EstimateRequest {
+///     aggregates: asked.aggregates,
+///     computed: asked.computed,
+///     ..EstimateRequest::default()
+/// };
+/// assert_eq!(flights.snapshot()?.estimate(&request)?.aggregates[0].name, "late");
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Aggregates {
     /// Each with the name that it has in the result.

@@ -1,7 +1,15 @@
 //! How a file is packed, by its first bytes.
 
 /// What a file was packed by.
+///
+/// ```
+/// use drillcore_sql::Packing;
+///
+/// assert_eq!(Packing::of(&[0x1f, 0x8b, 8, 0]), Packing::Gzip);
+/// assert_eq!(Packing::of(b"carrier,delay"), Packing::None);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Packing {
     /// It is as it is read.
     None,

@@ -83,6 +83,7 @@ pub struct ParquetWriter<W: Write + Send> {
 /// assert_eq!(ParquetCompression::named("zip"), None);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ParquetCompression {
     /// Pages are not compressed.
     None,

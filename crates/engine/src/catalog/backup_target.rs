@@ -43,6 +43,7 @@ const NO_BACKUP: &str = "exists and is not a backup";
 /// # drillcore::Result::Ok(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct BackupResult {
     /// The newest commit in it.
     pub lsn: Lsn,
