@@ -425,6 +425,18 @@ impl Modules {
     }
 }
 
+/// Those whose modules stand in order.
+const CRATES: [&str; 8] = [
+    "crates/format",
+    "crates/sample",
+    "crates/storage",
+    "crates/engine",
+    "crates/sql",
+    "crates/bench",
+    "crates/cli",
+    "python",
+];
+
 /// What tells merge policies apart, in engine code that should ask its `TablePolicy`.
 const POLICY_BRANCHES: [&str; 3] = [".rollup()", "has_tombstones(", "MergePolicy::"];
 
@@ -437,6 +449,45 @@ fn policy_faults(module: &[String], source: &str) -> Vec<String> {
     let lines = code.lines().filter(|line| POLICY_BRANCHES.iter().any(|part| line.contains(part)));
     let fault = |line: &str| format!("{} tells policies apart: {}", module.join("::"), line.trim());
     lines.map(fault).collect()
+}
+
+/// The only files with unsafe code.
+const UNSAFE_FILES: [&str; 2] =
+    ["crates/storage/src/files/ring.rs", "crates/testkit/src/counting_allocator.rs"];
+
+/// Whether a file changes the lint that refuses unsafe code.
+fn allows_unsafe(source: &str) -> bool {
+    source.lines().any(|line| line.trim_start().starts_with('#') && line.contains("unsafe_code"))
+}
+
+/// The files of Rust below a folder, but for what was built.
+fn sources_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder is there");
+    let mut found = Vec::new();
+    for entry in entries.map(|entry| entry.expect("the folder can be listed")) {
+        let path = entry.path();
+        match entry.file_type().expect("it has a type") {
+            kind if kind.is_dir() && entry.file_name() != "target" => {
+                found.extend(sources_below(&path));
+            }
+            kind if kind.is_file() && path.extension().is_some_and(|end| end == "rs") => {
+                found.push(path);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn only_two_files_allow_unsafe_code() {
+    let root = repository();
+    let files = [sources_below(&root.join("crates")), sources_below(&root.join("python/src"))];
+    let allowing = files.iter().flatten().filter(|path| allows_unsafe(&read(path)));
+    let allowing: BTreeSet<PathBuf> = allowing.cloned().collect();
+    assert_eq!(allowing, UNSAFE_FILES.iter().map(|path| root.join(path)).collect());
+    assert!(allows_unsafe("mod a {\n    #![expect(unsafe_code)]\n}"));
+    assert!(!allows_unsafe("let name = \"unsafe_code\";"));
 }
 
 #[test]
@@ -459,9 +510,9 @@ fn a_branch_on_the_merge_policy_is_seen_outside_its_folders() {
 #[test]
 fn modules_import_only_what_stands_above_them() {
     let mut faults = Vec::new();
-    for name in ["format", "sample", "storage", "engine", "sql", "bench", "cli"] {
-        let modules = Modules::read(&repository().join("crates").join(name).join("src"));
-        assert!(modules.sources.len() > 5, "crates/{name} lists its modules");
+    for name in CRATES {
+        let modules = Modules::read(&repository().join(name).join("src"));
+        assert!(modules.sources.len() > 5, "{name} lists its modules");
         faults.extend(modules.faults());
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
