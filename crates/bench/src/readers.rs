@@ -48,8 +48,8 @@ const TIMES: [(Metric, f64); 6] = [
     (Metric::time("longest"), 1.0),
 ];
 const MEAN: Metric = Metric::time("mean");
-const PAGES: Metric = Metric::count("pages a read", "pages");
-const KIBS: Metric = Metric::count("KiB a read", "KiB");
+const PAGES: Metric = Metric::count("pages per read", "pages");
+const KIBS: Metric = Metric::count("KiB per read", "KiB");
 
 pub fn readers(setup: &Setup) -> Result<Report> {
     let mut trial = setup.trial("readers");

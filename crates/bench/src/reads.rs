@@ -31,7 +31,7 @@ const ROWS: Metric = Metric::rate("rows", "rows/s");
 const MEDIAN: Metric = Metric::time("median");
 const P99: Metric = Metric::time("99th percentile");
 /// Pages that were not in the engine's cache.
-const READS: Metric = Metric::count("reads a get", "reads");
+const READS: Metric = Metric::count("reads per get", "reads");
 
 /// What one thread did.
 struct Gets {

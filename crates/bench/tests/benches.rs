@@ -169,11 +169,11 @@ fn readers_measures_gets_past_the_systems_cache_and_what_sharing_gains() {
         };
         lines.iter().find(is_it).unwrap_or_else(|| panic!("{printed}"))["value"].as_f64().unwrap()
     };
-    let alone = value(cases[2], "drillcore, a database each", "pages a read");
+    let alone = value(cases[2], "drillcore, a database each", "pages per read");
     assert!((1.9..=2.1).contains(&alone), "an index page and a block: {alone}");
-    assert!(value(cases[2], "drillcore", "pages a read") < alone);
+    assert!(value(cases[2], "drillcore", "pages per read") < alone);
     assert!(value(cases[0], "drillcore", "reads") > 0.0);
-    assert!(cases[3..].iter().all(|case| value(case, "drillcore", "pages a read") == 0.0));
+    assert!(cases[3..].iter().all(|case| value(case, "drillcore", "pages per read") == 0.0));
 }
 
 #[test]
