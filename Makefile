@@ -4,7 +4,7 @@
 # make lint   formatting, lints, types, spelling and workflows; each finding is an error
 # make bench  this build beside SQLite, as a table and JSON lines; make bench BENCH="reads --rows 1000000"
 # make docs   the pages as a site, with the Rust and the Python API, in target/site
-# make wheel  the Python package to install elsewhere, in dist; optimised, which takes long
+# make wheel  the Python package to install elsewhere, in dist; optimised, which takes about 15 minutes
 #
 # The extension is built with the profile of the tests, so that everything is compiled once, and stripped. The benches
 # are built with --release, without the SQL that they do not need.
@@ -17,12 +17,13 @@ STAMP := $(VENV)/.stamp
 export PATH := $(PATH):$(HOME)/.cargo/bin
 RUST_SOURCES := $(shell find crates python/src -name '*.rs' -o -name Cargo.toml) python/build.rs python/Cargo.toml Cargo.toml Cargo.lock
 
-.PHONY: demo test schedules lint bench docs extension wheel tools clean
+.PHONY: demo test schedules lint bench docs extension wheel announcement tools clean
 
 demo: extension
 	@PYTHONPATH=python/examples $(BIN)/python -m flights_demo
 
-test: extension $(STAMP)/spark-packages
+test: doing := runs every test, in Rust and in Python: 20 to 25 minutes from a clean checkout
+test: announcement extension $(STAMP)/spark-packages
 	cargo test --workspace
 	cd python && ../$(BIN)/python -m pytest
 	$(MAKE) schedules
@@ -41,11 +42,13 @@ lint: $(STAMP)/lint-packages
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
 
-bench: tools
+bench: doing := compares this build with SQLite: about 6 minutes, and an optimised build first
+bench: announcement tools
 	cargo run --release -p drillcore-bench -- $(BENCH)
 
 # Links between pages are as in the repository; those to source code go to the repository.
-docs: extension $(STAMP)/docs-tools
+docs: doing := builds the pages and the API of both languages as a site: about 3 minutes, and the extension first
+docs: announcement extension $(STAMP)/docs-tools
 	rm -rf target/book target/site
 	mkdir -p target/book/src/docs
 	cp docs/book.toml target/book/
@@ -73,7 +76,8 @@ $(STAMP)/extension: $(STAMP)/packages $(RUST_SOURCES) python/pyproject.toml
 	@touch $@
 
 # abi3, so one wheel serves Python 3.10 and all later ones.
-wheel: $(STAMP)/packages
+wheel: doing := builds an optimised wheel in dist: about 15 minutes
+wheel: announcement $(STAMP)/packages
 	$(BIN)/maturin build --release --manifest-path python/Cargo.toml --out dist
 
 $(STAMP)/packages: python/requirements.txt | tools
@@ -92,6 +96,10 @@ $(STAMP)/spark-packages: python/spark-requirements.txt $(STAMP)/packages
 	else \
 		echo "Java 17 or later is missing, so the tests of Spark are skipped: for example 'apt-get install openjdk-17-jre-headless'"; \
 	fi
+
+# What a target that takes minutes does, and how long on 2 cores.
+announcement:
+	@echo "make $(MAKECMDGOALS) $(doing), on 2 cores"
 
 tools:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or later, see https://rustup.rs" >&2; exit 1; }
