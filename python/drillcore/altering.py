@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Altering:
-    """What of a table can be changed. Other threads append and read meanwhile."""
+    """Methods that change a table. Other threads can append and read at the same time."""
 
     _native: _native.Table
 

@@ -11,7 +11,7 @@ from drillcore.directory import check_directory
 
 @dataclass(frozen=True)
 class BackupResult:
-    """What a backup, or a restored database, is made of."""
+    """The contents of a backup or of a restored database, and how its files were stored."""
 
     lsn: int
     """The newest commit in it."""

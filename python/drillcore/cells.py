@@ -147,12 +147,12 @@ def _is_time(text: str, kind: pa.TimestampType) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether ``value`` is ``None`` or a mark of pandas or numpy for a value that is not there."""
+    """Return whether ``value`` is ``None`` or a missing value of pandas or numpy."""
     return _plain(value) is None
 
 
 def is_nan(value: Any) -> bool:
-    """Whether ``value`` is a number that is none."""
+    """Return whether ``value`` is NaN."""
     if isinstance(value, decimal.Decimal):
         return value.is_nan()
     # Whole numbers and fractions may be beyond all floats.

@@ -51,21 +51,25 @@ class Estimate:
     def value(self) -> Any:
         """The estimate: a float, or of ``min`` and ``max`` a value of the column.
 
-        The median and other quantiles of dates and times are values of the column, too. NaN, or ``None`` if it is no
-        float, if it needs values and no drawn row has one.
+        The median and other quantiles of dates and times are values of the column, too. If the estimate needs values
+        and no drawn row has one, it is NaN, or ``None`` if it is not a float.
         """
         return self._only()[0]
 
     @property
     def low(self) -> Any:
-        """The lower end of the interval; if too few rows were drawn ``-inf``, or ``None`` if the value is no float."""
+        """The lower end of the interval.
+
+        If too few rows were drawn, it is ``-inf``, or ``None`` if the value is not a float.
+        """
         return self._only()[1]
 
     @property
     def high(self) -> Any:
-        """The upper end of the interval; if too few rows were drawn ``inf``, or ``None`` if the value is no float.
+        """The upper end of the interval.
 
-        ``None`` of a lower bound.
+        If too few rows were drawn, it is ``inf``, or ``None`` if the value is not a float. It is also ``None`` if the
+        value is a lower bound.
         """
         return self._only()[2]
 

@@ -551,12 +551,12 @@ class Reads(ABC):
         return Estimate(self._pin().estimate(asked))
 
     def lazy(self) -> polars.LazyFrame:
-        """Return the table as of now as a lazy frame of polars, which reads what a query needs of it.
+        """Return a lazy polars frame of the table as of now. A query reads only the columns and rows that it needs.
 
-        Polars hands on the columns, a ``head``, and conditions: comparisons of a column with a value, ``is_between``,
-        ``is_in``, ``is_null`` and these joined by ``&``, ``|`` and ``~``. Conditions on the key and on the set column
-        use the index, as in ``where``. Other conditions are tested by polars, after the rows are read, and so is a
-        ``head`` behind a condition. The frame pins a snapshot until it is released.
+        Polars passes the columns, a ``head``, and conditions to the table: comparisons of a column with a value,
+        ``is_between``, ``is_in`` and ``is_null``, joined by ``&``, ``|`` and ``~``. Conditions on the key and on the
+        set column use the index, as in ``where``. Polars tests other conditions after it has read the rows, and then
+        applies a ``head`` that follows a condition. The frame pins a snapshot until it is released.
 
         Raises
         ------
@@ -577,12 +577,12 @@ class Reads(ABC):
         return lazy_frame(self.schema, self._pinned_scan())
 
     def dataset(self) -> pyarrow.dataset.Dataset:
-        """Return the table as of now as a dataset of pyarrow, of which DuckDB reads what a query needs.
+        """Return a pyarrow dataset of the table as of now. DuckDB reads only the columns and rows that a query needs.
 
-        DuckDB hands on the columns and conditions: comparisons of a column with a value, ``between``, ``in``,
-        ``is null`` and these joined by ``and`` and ``or``. Conditions on the key and on the set column use the index,
-        as in ``where``. It tests other conditions itself, after the rows are read. With ``limit`` it stops reading. The
-        dataset pins a snapshot until it is released; its own scans read columns and rows in the same way, and
+        DuckDB passes the columns and conditions to the table: comparisons of a column with a value, ``between``,
+        ``in`` and ``is null``, joined by ``and`` and ``or``. Conditions on the key and on the set column use the index,
+        as in ``where``. DuckDB tests other conditions after it has read the rows. With ``limit``, it stops reading. The
+        dataset pins a snapshot until it is released. Its own scans read columns and rows in the same way, and
         ``pyarrow.dataset.write_dataset`` writes it.
 
         Examples

@@ -225,7 +225,7 @@ class Table(Altering, Reads):
         on_error: str = "raise",
         fill_nulls: bool = False,
     ) -> TableWriter:
-        """Return a writer that gathers rows, however few come at once, and commits them in the background.
+        """Return a writer that collects single rows or batches and commits them in the background.
 
         Parameters
         ----------
