@@ -1,6 +1,7 @@
 //! Rows on their way from a file into a table: what is wanted of the file, and what comes.
 
 use std::fmt::Display;
+use std::io;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
@@ -137,6 +138,14 @@ pub fn lacks(spelled_out: &[String], has: impl Fn(&str) -> bool) -> Option<Strin
 /// A file that cannot be read.
 pub fn unusable(name: &str, error: &dyn Display) -> Fault {
     Fault::unusable(format!("cannot read {name}: {error}"))
+}
+
+/// A file that cannot be opened.
+pub fn unopened(name: &str, error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::NotFound => unusable(name, &"it does not exist; check the path"),
+        _ => unusable(name, error),
+    }
 }
 
 /// Bytes of the values, those that a slice leaves out not counted.

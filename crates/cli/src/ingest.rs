@@ -3,7 +3,6 @@
 //! One thread reads a file and cuts it where records end. Others parse, sort and encode these parts, each on its own, and
 //! commit them in the order of the file: of rows with one key, the later one is the newer one.
 
-use std::io;
 use std::iter::Peekable;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -18,7 +17,7 @@ use indicatif::ProgressBar;
 use parking_lot::Mutex;
 
 use crate::arguments::{Ingest, MergeName, OnErrorName, Shape};
-use crate::batches::{BadRecord, Batch, Part, Parts, Places, Reading, Taken, unusable};
+use crate::batches::{BadRecord, Batch, Part, Parts, Places, Reading, Taken, unopened, unusable};
 use crate::fault::{Fault, report};
 use crate::held_bytes::HeldBytes;
 use crate::in_turn::Turns;
@@ -77,13 +76,9 @@ struct Totals {
 /// A name mistyped behind others should not be reported once they are in.
 fn check_files_exist(files: &[String]) -> Result<(), Fault> {
     for file in files.iter().filter(|file| *file != "-") {
-        let cannot = |why: String| Fault::unusable(format!("cannot read {file}: {why}"));
-        let found = std::fs::metadata(file).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => cannot("it does not exist; check the path".to_string()),
-            _ => cannot(error.to_string()),
-        })?;
+        let found = std::fs::metadata(file).map_err(|error| unopened(file, &error))?;
         if found.is_dir() {
-            return Err(cannot("it is a directory".to_string()));
+            return Err(unusable(file, &"it is a directory; give files"));
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ use parquet::arrow::arrow_reader::{
 use crate::arguments::Format;
 use crate::arrow_file::ArrowFile;
 use crate::batches::{
-    Batch, Input, Part, Parts, Places, Reading, Taken, batch_bytes, lacks, unusable,
+    Batch, Input, Part, Parts, Places, Reading, Taken, batch_bytes, lacks, unopened, unusable,
 };
 use crate::fault::Fault;
 use crate::records::Syntax;
@@ -104,7 +104,7 @@ fn open_whole(
         }
     };
     if format == Format::Parquet && !source::is_read_once(name) {
-        let cannot_read = |error: io::Error| unusable(name, &error);
+        let cannot_read = |error: io::Error| unopened(name, &error);
         let mut file = File::open(name).map_err(cannot_read)?;
         if !source::is_packed(&mut file).map_err(cannot_read)? {
             return parquet(name, file, reading);
@@ -114,7 +114,7 @@ fn open_whole(
         None => source::open(name, reading.interrupt),
         Some(replay) => replay.read(),
     };
-    let file = file.map_err(|error| unusable(name, &error))?;
+    let file = file.map_err(|error| unopened(name, &error))?;
     if format != Format::Csv && reading.separator.is_some() {
         let what = "--separator is for CSV; leave it out";
         return Err(Fault::wrong_call(what).at(name));

@@ -185,6 +185,7 @@ fn what_is_no_backup_of_this_database_is_refused_and_left_alone() {
     ] {
         let error = restore(at(name), at("new"), false, &Interrupt::never()).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(&at(name).display().to_string()), "{error}");
         assert!(!at("new").exists() && !at("new.unfinished").exists());
     }
     assert!(std::fs::read_dir(at("empty")).unwrap().next().is_none());
