@@ -149,7 +149,7 @@ def test_a_delete_in_sql_gives_its_count(tmp_path) -> None:
         assert len(t) == 80
         with pytest.raises(InvalidArgumentError, match="call truncate"):
             db.sql("delete from t")
-        with pytest.raises(InvalidArgumentError, match="DELETE .*; use delete, or sql of the database"):
+        with pytest.raises(InvalidArgumentError, match=r"DELETE .*; use delete, or sql of the database"):
             db.snapshot().sql("delete from t where id = 1")
         with drillcore.open(tmp_path / "db", read_only=True) as reader, pytest.raises(drillcore.ReadOnlyError):
             reader.sql("delete from t where id = 1")

@@ -99,7 +99,9 @@ fn in_shell(advice: Advice) -> Option<&'static str> {
         Advice::CreateTable => "use `drillcore ingest`, which creates the table from a file",
         Advice::LoadFile => "use `drillcore ingest`, or read_csv or read_parquet in a query",
         Advice::DropTable => "use `drillcore drop-table` to remove a table",
-        Advice::AlterTable => "use `drillcore add-column`, rename-column, drop-column or widen",
+        Advice::AlterTable => {
+            "use `drillcore add-column`, `rename-column`, `drop-column` or `widen`"
+        }
         Advice::WriteFile => "use `drillcore export`, or `drillcore sql` with --output",
         Advice::PassOptions => "give `drillcore sql` --threads and --memory-bytes",
         Advice::MoreMemory => "raise --memory-bytes, or select fewer rows, groups or columns",
