@@ -129,7 +129,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "keys without a key column": (
         lambda db, t: t.get_many(pa.table({"ts": [moment(0)]})),
         INVALID,
-        "flight.*but 1 were",
+        "flight.*but 1 was given",
     ),
     "keys without their first column": (lambda db, t: t.get_many(pa.table({"flight": [1]})), INVALID, "'ts'"),
     "keys that are no keys": (lambda db, t: t.get_many("abc"), TYPE, "list of keys"),
@@ -228,7 +228,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "a delete of keys and a condition": (lambda db, t: upserted(db).delete([("a", 1)], where="x"), INVALID, "not both"),
     "a delete by a metric": (lambda db, t: folded(db).delete(where="n > 1"), INVALID, "'n'|\"n\""),
     "a delete of an unknown column": (lambda db, t: t.delete(where="nowhere = 1"), NOT_FOUND, "nowhere"),
-    "a delete of half a key": (lambda db, t: upserted(db).delete([("a",)]), INVALID, "2 values .*, but 1 were"),
+    "a delete of half a key": (lambda db, t: upserted(db).delete([("a",)]), INVALID, "2 values .*, but 1 was"),
     "keys of several lengths": (lambda db, t: upserted(db).delete([("a", 1), ("b",)]), INVALID, "has 1 values"),
     "a delete of one key": (lambda db, t: upserted(db).delete(("a", 1)), INVALID, "tuple of 2 values"),
     "a delete of no key": (lambda db, t: upserted(db).delete(7), TYPE, "list of keys"),
@@ -236,7 +236,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "a delete by Arrow without a key column": (
         lambda db, t: upserted(db).delete(pa.table({"name": ["a"]})),
         INVALID,
-        "name, id.*but 1 were",
+        "name, id.*but 1 was",
     ),
     "a unit by another name": (lambda db, t: t.count(unit="event"), INVALID, "'events'"),
     "a weight where there are none": (lambda db, t: t.sample(1, weight="delay"), NOT_FOUND, "there are none"),
