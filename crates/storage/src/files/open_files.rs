@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -33,6 +33,9 @@ const MOST: usize = 4096;
 const ATTEMPTS: u32 = 8;
 /// ... and how long it waits where none of ours could be closed: reads end soon.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a wave waits for others that have files open: a wave may have a page that takes very long.
+const TURN_PATIENCE: Duration = Duration::from_millis(200);
 
 /// All pools of the process: descriptors are its own, not a database's.
 static POOLS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
@@ -252,11 +255,14 @@ impl Pool {
         }
     }
 
-    /// Waits until a wave that opens some files and those under way have no more than the limit together.
+    /// Waits until a wave that opens some files and those under way have no more than the limit together, but not for long.
     fn turn(&self, files: usize) -> Turn<'_> {
         let mut opened = self.opened_by_waves.lock();
+        let until = Instant::now() + TURN_PATIENCE;
         while *opened > 0 && *opened + files > self.limit {
-            self.wave_ended.wait(&mut opened);
+            if self.wave_ended.wait_until(&mut opened, until).timed_out() {
+                break;
+            }
         }
         *opened += files;
         Turn { pool: self, files }

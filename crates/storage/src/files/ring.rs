@@ -14,7 +14,6 @@ use io_uring::{IoUring, Probe, opcode, types};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use crate::error::same_error;
 use crate::files::process::Process;
 use crate::files::reads::{ReadBytes, ReadFile, ReadRequest, TakeRead};
 
@@ -79,12 +78,17 @@ fn ring() -> Option<IoUring> {
     match made {
         Ok(ring) => Some(ring),
         Err(error) => {
-            let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
-            let is_passing = Errno::from_io_error(&error).is_some_and(|code| lacks.contains(&code));
-            IS_REFUSED.fetch_or(!is_passing, Ordering::Relaxed);
+            note_refusal(&error);
             None
         }
     }
+}
+
+/// Has rings left alone from now on, unless the system was only short of something.
+fn note_refusal(error: &io::Error) {
+    let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
+    let is_passing = Errno::from_io_error(error).is_some_and(|code| lacks.contains(&code));
+    IS_REFUSED.fetch_or(!is_passing, Ordering::Relaxed);
 }
 
 fn give_back(ring: IoUring) {
@@ -158,7 +162,7 @@ impl Batch {
                         Errno::from_io_error(&error),
                         Some(Errno::INTR | Errno::AGAIN | Errno::BUSY)
                     ) => {}
-                Err(error) => return self.refused(&error, take),
+                Err(error) => return self.refused(&error),
             }
             for answer in ring.completion() {
                 self.under_way -= 1;
@@ -175,21 +179,16 @@ impl Batch {
         }
     }
 
-    /// The system takes no more requests of this process: a filter of system calls may forbid that at any time. What it has not
-    /// taken yet is read in another way; what it has cannot be waited for.
-    fn refused(mut self, error: &io::Error, take: TakeRead<'_>) -> Vec<usize> {
-        IS_REFUSED.store(true, Ordering::Relaxed);
+    /// The system takes no more requests of this process: a filter of system calls may forbid that at any time. What is not there
+    /// yet is read in another way, into other buffers: what the kernel has already cannot be waited for.
+    fn refused(mut self, error: &io::Error) -> Vec<usize> {
+        note_refusal(error);
         let ring = self.ring.as_mut().expect("it is given back at the end");
-        let waiting = ring.submission().len();
-        let open = (0..self.reads.len()).filter(|&number| !self.reads[number].has_ended);
-        let open: Vec<usize> = open.collect();
-        if waiting == self.under_way {
+        if ring.submission().len() == self.under_way {
             // The kernel has none of them. The ring goes, with its requests.
             self.under_way = 0;
-            return open;
         }
-        open.into_iter().for_each(|number| take(number, Err(same_error(error))));
-        Vec::new()
+        (0..self.reads.len()).filter(|&number| !self.reads[number].has_ended).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::page::PageKind;
 use drillcore_format::postings::{GroupWeight, PostingsWriter, WEIGHT_GROUP};
 use drillcore_format::rows::{Layout, Rows};
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use crate::error::Result;
@@ -21,7 +21,7 @@ pub struct SetLists {
     weight_columns: usize,
     /// The numbers of sets, to be found by their values.
     numbers: HashTable<u32>,
-    hasher: FixedState,
+    hasher: RandomState,
     /// All values, one after the other, ...
     values: Vec<u8>,
     /// ... and where that of each set ends.
@@ -61,7 +61,7 @@ impl SetLists {
             indexed,
             weight_columns: layout.weight_count(),
             numbers: HashTable::new(),
-            hasher: FixedState::default(),
+            hasher: RandomState::default(),
             values: Vec::new(),
             ends: Vec::new(),
             ordinals: Vec::new(),

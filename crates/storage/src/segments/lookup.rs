@@ -23,7 +23,7 @@ const KEYS_AT_ONCE: usize = 4096;
 
 /// The newest rows of some keys.
 pub struct Hits {
-    /// The number of each key, ascending, and of its row in `rows`.
+    /// The number of each key, in the order that was asked for, and of its row in `rows`.
     pub found: Vec<(u32, u32)>,
     pub rows: Rows,
 }
@@ -53,7 +53,7 @@ impl Segment {
         Ok(place.first_ordinal + rank as u64)
     }
 
-    /// The newest row of each key that `asked` names by number, ascending, and that the segment has. For each
+    /// The newest row of each key that `asked` names by number, and that the segment has: best in the order of the keys. For each
     /// key one index page and one block; for a key that `may_be_elsewhere`, a page of the filter, and the block unless
     /// that excludes it. `go_on` is asked before some keys; if it
     /// says no, what was found so far is returned. Rows whose keys and strings take more than `bytes_max` are not
