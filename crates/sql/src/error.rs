@@ -189,7 +189,12 @@ fn without_debug(message: &str) -> &str {
         let name = message[..*brace].rsplit(' ').next().unwrap_or_default();
         let field = message[*brace + " { ".len()..].split(": ").next().unwrap_or_default();
         let is_name = name.starts_with(|c: char| c.is_ascii_uppercase());
-        is_name && field.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+        // What users wrote stands in quotes.
+        let is_outside = |quote: char| message[..*brace].matches(quote).count().is_multiple_of(2);
+        is_name
+            && message[..*brace].contains(' ')
+            && ['\'', '"'].into_iter().all(is_outside)
+            && field.chars().all(|c| c.is_ascii_lowercase() || c == '_')
     };
     match message.match_indices(" { ").find(is_structure) {
         Some((brace, _)) => {

@@ -480,6 +480,8 @@ fn what_cannot_be_meant_is_refused() {
     assert!(ungrouped.starts_with("flights.delay is neither in GROUP BY nor"), "{ungrouped}");
     let substring = said("select substr(1)");
     assert_eq!(substring, "Substring without for/from is not valid");
+    let quoted = said("select cast('Error Foo { code: 1 }' as bigint)");
+    assert!(quoted.contains("'Error Foo { code: 1 }'"), "{quoted}");
     let window = refused(&db, "select sum(delay) over w from flights");
     assert_eq!(window.kind(), ErrorKind::NotFound);
     assert_eq!(window.to_string(), "unknown window \"w\"; define it with WINDOW w AS (...)");
