@@ -93,6 +93,8 @@ pub struct Error {
     lack: Option<Lack>,
     /// What background work reads could not be read, so nothing that others need is in doubt.
     is_of_input: bool,
+    /// The file that could not be read or written.
+    file: Option<Arc<str>>,
 }
 
 /// Runs one call of a face. A panic in it, which is a bug, becomes an error of kind `Internal`, so that it
@@ -122,7 +124,14 @@ const LISTED_MAX: usize = 20;
 impl Error {
     /// An error for a caller, as a [`Predicate`](crate::Predicate) may have one.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), source: None, lack: None, is_of_input: false }
+        Error {
+            kind,
+            message: message.into(),
+            source: None,
+            lack: None,
+            is_of_input: false,
+            file: None,
+        }
     }
 
     /// The same, with the error that led to it.
@@ -163,7 +172,9 @@ impl Error {
 
     /// The same error, of reading what background work is to rewrite, or has just written.
     pub(crate) fn of_input(self) -> Error {
-        Error { is_of_input: matches!(self.kind, ErrorKind::Io | ErrorKind::Corrupt), ..self }
+        let is_of_input =
+            matches!(self.kind, ErrorKind::Io | ErrorKind::Corrupt | ErrorKind::Unsupported);
+        Error { is_of_input, ..self }
     }
 
     /// The error of background work that changed nothing and is tried again later, if it is one of that kind: something was
@@ -175,9 +186,14 @@ impl Error {
         }
     }
 
-    /// Whether another try soon may find it gone: damage stays.
-    pub(crate) fn is_lasting(&self) -> bool {
-        self.kind == ErrorKind::Corrupt
+    /// Whether [`Error::of_input`] made it.
+    pub(crate) fn is_of_input(&self) -> bool {
+        self.is_of_input
+    }
+
+    /// The file that could not be read or written, if it was one.
+    pub(crate) fn file(&self) -> Option<&str> {
+        self.file.as_deref()
     }
 
     /// The same, saying first what was to be done, unless it names the path that is meant.
@@ -290,7 +306,13 @@ impl From<StorageError> for Error {
             StorageError::LogFailed { .. } => ErrorKind::ReadOnly,
             StorageError::NoRoom { .. } => return Error::lacking(Lack::Room, error),
         };
-        let ours = Error { lack: error.lack(), ..Error::new(kind, error.to_string()) };
+        let file = match &error {
+            StorageError::Io { file, .. }
+            | StorageError::Damaged { file, .. }
+            | StorageError::Inconsistent { file, .. } => Some(Arc::from(file.as_str())),
+            _ => None,
+        };
+        let ours = Error { lack: error.lack(), file, ..Error::new(kind, error.to_string()) };
         // Ours says all that a storage error does, so it takes the place of that in the chain.
         match error {
             StorageError::Io { source, .. }

@@ -5,17 +5,20 @@
 //! is used once it is whole, and until then its sets are found by a pass over it: answers never differ. A
 //! crash loses what was listed of one segment.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use drillcore_format::ids::TableId;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
+use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::sync::thread;
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::progress::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::core::Core;
+use crate::state::put_off::PutOff;
+use crate::state::table_state::TableState;
 
 /// How often a wait for the postings of segments looks.
 const POLL: Duration = Duration::from_millis(5);
@@ -59,6 +62,14 @@ pub fn change(
 /// segments wait to be indexed.
 pub fn wait(core: &Core, table: TableId, interrupt: &Interrupt, progress: &Progress) -> Result<()> {
     core.check_process()?;
+    {
+        let mut state = core.open_state()?;
+        if let Some(entry) = state.tables.get_mut(&table) {
+            entry.hurry_merges(Instant::now());
+            state.worklist.add(table);
+        }
+    }
+    core.wake_all();
     let mut total = 0;
     loop {
         interrupt.check()?;
@@ -72,12 +83,13 @@ pub fn wait(core: &Core, table: TableId, interrupt: &Interrupt, progress: &Progr
             if let Some(fault) = &entry.index_fault {
                 return Err(fault.clone());
             }
-            if let Some(put_off) =
-                entry.merge_put_off.as_ref().filter(|put_off| put_off.is_lasting())
+            let waiting = entry.rows_to_index();
+            if waiting > 0
+                && let Some(why) = why_in_vain(entry)
             {
-                return Err(put_off.why().clone());
+                return Err(why.clone());
             }
-            (entry.rows_to_index(), entry.indexing.is_empty())
+            (waiting, entry.indexing.is_empty())
         };
         // Segments that come up meanwhile wait, too.
         total = waiting.max(total);
@@ -88,6 +100,17 @@ pub fn wait(core: &Core, table: TableId, interrupt: &Interrupt, progress: &Progr
         }
         thread::sleep(POLL);
     }
+}
+
+/// Why segments that lack postings were tried in vain some times.
+fn why_in_vain(table: &TableState) -> Option<&Error> {
+    let lacks = |segment: &Segment| {
+        let wanted = table.schema.set.as_ref().map(|set| &set.indexed);
+        wanted.is_some_and(|wanted| !segment.indexed().cover(wanted))
+    };
+    let of_segments = table.unreadable().filter(|(segment, _)| lacks(segment));
+    let mut put_off = table.merge_put_off.iter().chain(of_segments.map(|(_, put_off)| put_off));
+    put_off.find(|put_off| put_off.is_lasting()).map(PutOff::why)
 }
 
 fn dropped() -> Error {

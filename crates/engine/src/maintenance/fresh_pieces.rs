@@ -9,7 +9,7 @@ use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::sync::MutexGuard;
 
 use crate::calls::interrupt::Interrupt;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::Piece;
 use crate::state::core::Core;
@@ -87,7 +87,8 @@ impl<'a> FreshPieces<'a> {
             for erasure in newer {
                 for piece in &mut self.pieces {
                     let (question, layout) = (&erasure.question, &erasure.layout);
-                    let ordinals = erased_by(question, layout, piece, &Interrupt::never())?;
+                    let ordinals = erased_by(question, layout, piece, &Interrupt::never())
+                        .map_err(Error::of_input)?;
                     piece.erased = ErasedRows::with(piece.erased.as_ref(), &ordinals);
                 }
             }

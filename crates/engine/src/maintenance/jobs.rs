@@ -213,13 +213,28 @@ fn note(core: &Core, job: &Job, done: &Done) {
         Job::Merge { table, .. } | Job::Index { table, .. } => (table, false),
     };
     let Some(entry) = state.tables.get_mut(table) else { return };
-    let is_put_off = matches!(done, Done::PutOff(_));
-    let noted = if is_flush { &mut entry.flush_put_off } else { &mut entry.merge_put_off };
-    *noted = match done {
-        Done::Installed => None,
-        Done::PutOff(why) => Some(PutOff::again(noted.as_ref(), why.clone(), Instant::now())),
+    let now = Instant::now();
+    let inputs: Vec<&Segment> = match job {
+        Job::Merge { groups, .. } => all_segments(groups).collect(),
+        Job::Index { segment, .. } => vec![segment],
+        _ => Vec::new(),
     };
-    if is_put_off {
+    match done {
+        Done::PutOff(why) if why.is_of_input() && !is_flush => {
+            entry.note_unreadable(&inputs, why, now);
+        }
+        Done::PutOff(why) => {
+            let noted = entry.put_off(is_flush);
+            *noted = Some(PutOff::again(noted.as_ref(), why.clone(), now));
+        }
+        Done::Installed => {
+            *entry.put_off(is_flush) = None;
+            let is_input = |id: SegmentId| inputs.iter().any(|segment| segment.id() == id);
+            let slots = entry.segments.iter_mut().filter(|slot| slot.unreadable.is_some());
+            slots.filter(|slot| is_input(slot.piece.id())).for_each(|slot| slot.unreadable = None);
+        }
+    }
+    if matches!(done, Done::PutOff(_)) {
         state.worklist.add(*table);
     }
 }
@@ -239,18 +254,17 @@ fn inputs(
 /// Several runs become one, in memory.
 fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>], reserved: u64) -> Result<()> {
     let Some(layout) = layout(core, table) else {
-        core.state().buffered_bytes -= total_bytes(runs) + reserved;
-        return Ok(());
+        return drop_runs(core, runs, reserved);
     };
     let Some((pieces, since)) = inputs(core, table, |entry| pieces_of(&entry.runs, runs)) else {
-        core.state().buffered_bytes -= total_bytes(runs) + reserved;
-        return Ok(());
+        return drop_runs(core, runs, reserved);
     };
     let compacted = compacted(&layout, &pieces, &core.meter, &core.rows_examined)?;
     let mut fresh = FreshPieces::new(core, table, since, compacted.into_iter().collect());
     let mut state = fresh.catch_up()?;
     state.counts.memory_compactions += 1;
-    state.buffered_bytes -= total_bytes(runs) + reserved;
+    state.buffered_bytes -= total_bytes(runs);
+    state.give_back_reserved(reserved);
     if state.tables.contains_key(&table) {
         let compacted = fresh.pieces.first().and_then(Piece::run);
         state.buffered_bytes += compacted.map_or(0, |run| run.bytes());
@@ -261,6 +275,14 @@ fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>], reserved: u64) -
     let replaced = state.changed(table);
     drop(state);
     drop(replaced);
+    Ok(())
+}
+
+/// Gives back the memory of runs whose table was dropped, and of their compaction.
+fn drop_runs(core: &Core, runs: &[Arc<Run>], reserved: u64) -> Result<()> {
+    let mut state = core.state();
+    state.buffered_bytes -= total_bytes(runs);
+    state.give_back_reserved(reserved);
     Ok(())
 }
 
@@ -367,10 +389,15 @@ fn flush(
     };
     let segments: Vec<Arc<Segment>> = fresh.iter().filter_map(Piece::segment).cloned().collect();
     let mut fresh = FreshPieces::new(core, table, since, fresh);
-    drop(fresh.catch_up()?);
+    if let Err(why) = caught_up(core, &mut fresh, &segments)? {
+        return Ok(Done::PutOff(why));
+    }
     let mut manifest = core.manifest();
     let (needed_from, unnoted, positions) = {
-        let mut state = fresh.catch_up()?;
+        let mut state = match caught_up(core, &mut fresh, &segments)? {
+            Ok(state) => state,
+            Err(why) => return Ok(Done::PutOff(why)),
+        };
         let Some(entry) = state.tables.get_mut(&table) else {
             state.buffered_bytes -= total_bytes(runs);
             segments.iter().for_each(|segment| never_was(core, segment));
@@ -471,10 +498,15 @@ fn merge(
     let (written, merged) = (segments_of(&fresh), merged.iter().map(|of| segments_of(of)));
     let merged: Vec<Vec<Arc<Segment>>> = merged.collect();
     let mut fresh = FreshPieces::new(core, table, since, fresh);
-    drop(fresh.catch_up()?);
+    if let Err(why) = caught_up(core, &mut fresh, &written)? {
+        return Ok(Done::PutOff(why));
+    }
     let mut manifest = core.manifest();
     let unnoted = {
-        let mut state = fresh.catch_up()?;
+        let mut state = match caught_up(core, &mut fresh, &written)? {
+            Ok(state) => state,
+            Err(why) => return Ok(Done::PutOff(why)),
+        };
         let Some(entry) = state.tables.get_mut(&table) else {
             written.iter().for_each(|segment| never_was(core, segment));
             return Ok(Done::Installed);
@@ -567,6 +599,23 @@ fn edit_of_erased(
     Ok(Some(Edit::EraseRows { table, segments }))
 }
 
+/// [`FreshPieces::catch_up`] before anything names the segments that were written. If they cannot be read, they go, and why is
+/// returned.
+fn caught_up<'a>(
+    core: &Core,
+    fresh: &mut FreshPieces<'a>,
+    written: &[Arc<Segment>],
+) -> Result<std::result::Result<MutexGuard<'a, State>, Error>> {
+    match fresh.catch_up() {
+        Ok(state) => Ok(Ok(state)),
+        Err(error) => {
+            let why = error.if_postponed()?;
+            written.iter().for_each(|segment| never_was(core, segment));
+            Ok(Err(why))
+        }
+    }
+}
+
 /// Removes a segment that never got into the manifest.
 fn never_was(core: &Core, segment: &Segment) {
     segment.remove_when_unused(&core.removals, ManifestVersion::EVERYTHING);
@@ -615,7 +664,7 @@ fn give_back(core: &Core, job: &Job) {
     match job {
         Job::Index { .. } => unreachable!("handled above"),
         Job::CompactRuns { table, runs, reserved } => {
-            state.buffered_bytes = state.buffered_bytes.saturating_sub(*reserved);
+            state.give_back_reserved(*reserved);
             give_back_runs(&mut state, *table, runs);
         }
         Job::Flush { table, runs, .. } => give_back_runs(&mut state, *table, runs),

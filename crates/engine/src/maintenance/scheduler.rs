@@ -99,7 +99,7 @@ fn is_for_workers(core: &Core, state: &State, table: TableId, visible: Lsn) -> b
 
 /// Whether rows in memory have to be flushed for others to come.
 fn is_memory_full(core: &Core, state: &State) -> bool {
-    state.buffered_bytes > core.options.memory_bytes / FLUSH_START_SHARE
+    state.row_bytes() > core.options.memory_bytes / FLUSH_START_SHARE
 }
 
 /// Whether rows have to be flushed for the log to become shorter.
@@ -410,7 +410,7 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
         return merge;
     }
     // Last, so that what is about to be merged away is not indexed.
-    let job = merge.or_else(|| due.iter().find_map(|&table| pick_index(state, table)));
+    let job = merge.or_else(|| due.iter().find_map(|&table| pick_index(state, table, now)));
     if job.is_none() {
         leave_alone(core, state, tables, visible, now);
     }
@@ -430,6 +430,8 @@ fn leave_alone(
     let mut left = BTreeSet::new();
     for id in tables {
         let table = state.tables.get_mut(&id).expect("it is one of them");
+        let has_unreadable = table.unreadable().next().is_some();
+        table.has_unreadable = has_unreadable;
         if is_due(&table.merge_put_off, now) {
             // What was put off and is due is not wanted any more.
             table.merge_put_off = None;
@@ -437,7 +439,7 @@ fn leave_alone(
         let is_compacted = run_tiering(largest).pick(&run_candidates(&table.runs, visible));
         let waits_for_room = window_for_reads(table, visible, largest).is_some()
             || is_compacted.filter(|_| table.flush_calls == 0).is_some();
-        let is_put_off = table.merge_put_off.is_some() || table.flush_put_off.is_some();
+        let is_put_off = table.why_not_merged().is_some() || table.flush_put_off.is_some();
         if is_put_off || !table.is_whole_at(visible) || waits_for_room {
             left.insert(id);
         }
@@ -468,10 +470,34 @@ fn pick_run_compaction(
     largest: u64,
 ) -> Option<Job> {
     let table = state.tables.get(&id).filter(|table| table.flush_calls == 0)?;
-    let window = run_tiering(largest).pick(&run_candidates(&table.runs, visible))?;
-    let bytes = compaction_bytes_of(table, &window);
-    let has_room = state.buffered_bytes.saturating_add(bytes) <= core.options.memory_bytes;
-    has_room.then(|| compaction(state, id, window))
+    let candidates = run_candidates(&table.runs, visible);
+    // Writers leave room for a flush, and so does this.
+    let memory_bytes = core.options.memory_bytes - core.options.memory_bytes / FLUSH_SHARE;
+    let room = memory_bytes.saturating_sub(state.buffered_bytes);
+    let pick = |largest| run_tiering(largest).pick(&candidates);
+    let (window, reserved) = window_with_room(table, largest, room, pick)?;
+    Some(compaction(state, id, window, reserved))
+}
+
+/// The largest window that `pick` finds, of runs of `largest` bytes or of a half, a quarter and so on, whose compaction has room, and
+/// what it takes.
+fn window_with_room(
+    table: &TableState,
+    mut largest: u64,
+    room: u64,
+    pick: impl Fn(u64) -> Option<Range<usize>>,
+) -> Option<(Range<usize>, u64)> {
+    loop {
+        let window = pick(largest)?;
+        let bytes = compaction_bytes_of(table, &window);
+        if bytes <= room {
+            return Some((window, bytes));
+        }
+        largest /= 2;
+        if largest < RUN_SMALLEST_BYTES {
+            return None;
+        }
+    }
 }
 
 /// The memory that the compaction of some runs takes.
@@ -489,11 +515,14 @@ fn window_for_reads(table: &TableState, visible: Lsn, largest: u64) -> Option<Ra
     run_tiering(largest).pick_for_reads(&run_candidates(&table.runs, visible), searches)
 }
 
-/// The most bytes of runs of whose copy reads may gain, as memory has room for it.
+/// The memory that compactions for reads may take: no more than is free until rows have to be flushed.
+fn room_for_reads(core: &Core, state: &State) -> u64 {
+    (core.options.memory_bytes / FLUSH_START_SHARE).saturating_sub(state.buffered_bytes)
+}
+
+/// The most bytes of runs of whose copy reads may gain.
 fn largest_for_reads(core: &Core, state: &State) -> u64 {
-    let memory_bytes = core.options.memory_bytes;
-    let room = (memory_bytes / FLUSH_START_SHARE).saturating_sub(state.buffered_bytes);
-    compacted_run_bytes_max(memory_bytes).min(room)
+    compacted_run_bytes_max(core.options.memory_bytes).min(room_for_reads(core, state))
 }
 
 /// Takes what [`window_for_reads`] says.
@@ -503,19 +532,20 @@ fn pick_compaction_for_reads(
     id: TableId,
     visible: Lsn,
 ) -> Option<Job> {
-    let largest = largest_for_reads(core, state);
+    let room = room_for_reads(core, state);
     let table = state.tables.get(&id).filter(|table| table.flush_calls == 0)?;
-    let window = window_for_reads(table, visible, largest)?;
+    let pick = |largest| window_for_reads(table, visible, largest);
+    let largest = largest_for_reads(core, state);
+    let (window, reserved) = window_with_room(table, largest, room, pick)?;
     table.searches.store(0, Ordering::Relaxed);
-    Some(compaction(state, id, window))
+    Some(compaction(state, id, window, reserved))
 }
 
 /// The compaction of some runs, which it takes out of play. Reserves memory for it.
-fn compaction(state: &mut State, id: TableId, window: Range<usize>) -> Job {
+fn compaction(state: &mut State, id: TableId, window: Range<usize>, reserved: u64) -> Job {
     let table = state.tables.get_mut(&id).expect("the window is of its runs");
-    let reserved = compaction_bytes_of(table, &window);
     let runs = take(&mut table.runs[window]);
-    state.buffered_bytes += reserved;
+    state.reserve(reserved);
     Job::CompactRuns { table: id, runs, reserved }
 }
 
@@ -552,25 +582,30 @@ fn pick_merge(
 ) -> Option<Job> {
     let small = jobs::small_bytes(core);
     let table = state.tables.get_mut(&id).filter(|table| table.compact_calls == 0)?;
-    let mut groups = merge_groups(table, small, largest)?;
+    let mut groups = merge_groups(table, small, largest, now)?;
     if let Err(why) = room::check(core, Spare::Flushes, "a merge", bytes_of(table, &groups)) {
         table.merge_put_off = Some(PutOff::again(table.merge_put_off.as_ref(), why, now));
         let left = room::left(core, Spare::Flushes)?.min(largest);
-        groups = merge_groups(table, small, left)?;
+        groups = merge_groups(table, small, left, now)?;
     }
     Some(take_groups(id, table, groups, true))
 }
 
 /// Segments that should become one, by their numbers, of `largest` bytes at most: those of levels that are many, or those
 /// of one level that are small. See [`levels`].
-fn merge_groups(table: &TableState, small: u64, largest: u64) -> Option<Vec<Vec<usize>>> {
+fn merge_groups(
+    table: &TableState,
+    small: u64,
+    largest: u64,
+    now: Instant,
+) -> Option<Vec<Vec<usize>>> {
     let tiering = Tiering { fanout: SEGMENT_FANOUT, smallest: SEGMENT_SMALLEST_BYTES, largest };
     let segments = &table.segments;
-    if let Some(group) = to_reclaim(segments, largest, |erased, rows| erased == rows) {
+    if let Some(group) = to_reclaim(segments, largest, now, |erased, rows| erased == rows) {
         return Some(vec![group]);
     }
     let levels = levels(segments.iter().map(|slot| &*slot.piece));
-    let candidates = level_candidates(segments, &levels);
+    let candidates = level_candidates(segments, &levels, now);
     let mut window = tiering.pick(&candidates);
     if !table.schema.repeats_keys() {
         window = window.or_else(|| tiering.pick_all(&candidates));
@@ -582,14 +617,14 @@ fn merge_groups(table: &TableState, small: u64, largest: u64) -> Option<Vec<Vec<
     let mut of_small = levels.into_iter().filter_map(|level| {
         let numbers = in_key_order(segments, level);
         let of_small = Tiering { largest: largest.min(small), ..tiering };
-        let window = of_small.pick(&segment_candidates(segments, &numbers))?;
+        let window = of_small.pick(&segment_candidates(segments, &numbers, now))?;
         let mut group = numbers[window].to_vec();
         group.sort_unstable();
         Some(group)
     });
     let share = if table.schema.ttl.is_some() { EXPIRED_SHARE } else { ERASED_SHARE };
     let much = |erased: u64, rows: u64| erased >= rows.div_ceil(share);
-    let group = of_small.next().or_else(|| to_reclaim(segments, largest, much))?;
+    let group = of_small.next().or_else(|| to_reclaim(segments, largest, now, much))?;
     Some(vec![group])
 }
 
@@ -597,12 +632,13 @@ fn merge_groups(table: &TableState, small: u64, largest: u64) -> Option<Vec<Vec<
 fn to_reclaim(
     segments: &[Slot<Segment>],
     largest: u64,
+    now: Instant,
     is_worth: impl Fn(u64, u64) -> bool,
 ) -> Option<Vec<usize>> {
     let is_wanted = |slot: &Slot<Segment>| {
         let erased = slot.erased.as_ref().map_or(0, |erased| erased.len().into());
         let is_short = live_bytes(slot) <= largest;
-        erased > 0 && !slot.taken && is_short && is_worth(erased, slot.piece.rows())
+        erased > 0 && !slot.is_out(now) && is_short && is_worth(erased, slot.piece.rows())
     };
     segments.iter().position(is_wanted).map(|number| vec![number])
 }
@@ -640,15 +676,15 @@ fn take_groups(
 }
 
 /// The oldest segment of a table that lacks postings, unless somebody works on it.
-fn pick_index(state: &mut State, id: TableId) -> Option<Job> {
+fn pick_index(state: &mut State, id: TableId, now: Instant) -> Option<Job> {
     let table = state.tables.get_mut(&id)?;
     let indexed = table.schema.set.as_ref()?.indexed.clone();
     if table.is_indexed || table.index_fault.is_some() {
         return None;
     }
     let lacks = |slot: &Slot<Segment>| !slot.piece.indexed().cover(&indexed);
-    let Some(at) = table.segments.iter().position(|slot| !slot.taken && lacks(slot)) else {
-        table.is_indexed = !table.segments.iter().any(|slot| slot.taken);
+    let Some(at) = table.segments.iter().position(|slot| !slot.is_out(now) && lacks(slot)) else {
+        table.is_indexed = !table.segments.iter().any(|slot| slot.is_out(now));
         return None;
     };
     let segment = take([&mut table.segments[at]]).pop().expect("one was taken");

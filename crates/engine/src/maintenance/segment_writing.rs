@@ -1,6 +1,6 @@
 //! Writing pieces, merged, as segments: a level of them, in key partitions that threads write side by side.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
 use drillcore_format::manifest_edit::Edit;
@@ -8,10 +8,11 @@ use drillcore_format::rows::Layout;
 use drillcore_storage::files::lease::ManifestVersion;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::segments::segment_writer::SegmentWriter;
+use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::side_by_side;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::room::{self, Spare};
 use crate::merge::carried_liveness::CarriedLiveness;
 use crate::merge::merger::{Direction, Merger};
@@ -96,12 +97,12 @@ pub fn write_segments(
             }
         }
     }
-    let failure = OnceLock::new();
+    let failure: Mutex<Option<Error>> = Mutex::default();
     let write = |partition: &Partition| {
         let Input { lsns, is_oldest, .. } = inputs[partition.input];
         let writer =
             SegmentWriter::create(core.directory.clone(), partition.id, table, layout, lsns)?;
-        let go_on = || failure.get().map_or_else(within.go_on, |error: &Error| Err(error.clone()));
+        let go_on = || failure.lock().clone().map_or_else(within.go_on, Err);
         let within = Within { go_on: &go_on, ..within };
         let (has_rows, liveness) =
             write_rows(core, layout, writer, &partition.rows, is_oldest, within)?;
@@ -119,9 +120,16 @@ pub fn write_segments(
         Ok(Some(piece))
     };
     let written = side_by_side(partitions.len(), within.threads, |number| {
-        // The others end with the first that fails, and of its error.
-        write(&partitions[number]).map_err(|error| failure.get_or_init(|| error).clone())
+        // The others end with the first that fails, and of its error; unless theirs is one that work cannot be tried again after.
+        write(&partitions[number]).inspect_err(|error: &Error| {
+            let mut failure = failure.lock();
+            let is_worse = |first: &Error| first.clone().if_postponed().is_ok();
+            if failure.as_ref().is_none_or(is_worse) {
+                *failure = Some(error.clone());
+            }
+        })
     });
+    let written = written.map_err(|error| failure.into_inner().unwrap_or(error));
     match written {
         Ok(segments) => {
             let mut of_inputs = vec![Vec::new(); inputs.len()];
@@ -209,7 +217,11 @@ fn write_rows(
             let ahead = (here + LOOK_BYTES).min(rest.max(here));
             room::check(core, within.spare, "the next part of a segment", ahead)?;
         }
-        writer.append(&rows)?;
+        // It writes, and rows may turn out not to decode.
+        writer.append(&rows).map_err(Error::from).map_err(|error| match error.kind() {
+            ErrorKind::Corrupt => error.of_input(),
+            _ => error,
+        })?;
         (within.written)(rows.len() as u64);
     }
     let has_rows = writer.rows() > 0;

@@ -7,6 +7,7 @@
 //! Bentley and Saxe's logarithmic method, 1980.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use drillcore_format::ids::Lsn;
 use drillcore_storage::segments::segment::Segment;
@@ -132,23 +133,32 @@ pub fn run_candidates(runs: &[Slot<Run>], visible: Lsn) -> Vec<Candidate> {
 }
 
 /// Levels as the tiering sees them; a level is taken with any of its segments.
-pub fn level_candidates(segments: &[Slot<Segment>], levels: &[Range<usize>]) -> Vec<Candidate> {
+pub fn level_candidates(
+    segments: &[Slot<Segment>],
+    levels: &[Range<usize>],
+    now: Instant,
+) -> Vec<Candidate> {
     let candidate = |level: &Range<usize>| {
         let slots = &segments[level.clone()];
         Candidate {
             size: slots.iter().map(|slot| slot.piece.disk_bytes()).sum(),
             rows: slots.iter().map(|slot| slot.piece.rows()).sum(),
-            taken: slots.iter().any(|slot| slot.taken),
+            taken: slots.iter().any(|slot| slot.is_out(now)),
         }
     };
     levels.iter().map(candidate).collect()
 }
 
 /// Segments of a level, in the order of their keys.
-pub fn segment_candidates(segments: &[Slot<Segment>], numbers: &[usize]) -> Vec<Candidate> {
+pub fn segment_candidates(
+    segments: &[Slot<Segment>],
+    numbers: &[usize],
+    now: Instant,
+) -> Vec<Candidate> {
     let candidate = |&number: &usize| {
         let slot = &segments[number];
-        Candidate { size: slot.piece.disk_bytes(), rows: slot.piece.rows(), taken: slot.taken }
+        let (size, rows) = (slot.piece.disk_bytes(), slot.piece.rows());
+        Candidate { size, rows, taken: slot.is_out(now) }
     };
     numbers.iter().map(candidate).collect()
 }

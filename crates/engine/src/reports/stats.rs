@@ -225,10 +225,7 @@ impl Stats {
                     .flush_put_off
                     .as_ref()
                     .map(|put_off| put_off.why().to_string()),
-                merge_put_off: table
-                    .merge_put_off
-                    .as_ref()
-                    .map(|put_off| put_off.why().to_string()),
+                merge_put_off: table.why_not_merged().map(Error::to_string),
                 appended_rows: Some(table.appended_rows),
                 appended_batches: Some(table.appended_batches),
                 erased_rows: table.pieces().iter().map(Piece::erased_rows).sum(),

@@ -40,7 +40,9 @@ pub struct State {
     pub underway: u32,
     /// Bytes of all runs in `tables`, of appends about to be among them, and of compactions under way.
     pub buffered_bytes: u64,
-    /// Of those, what flushes under way have written already.
+    /// Of those, what compactions under way take beside their runs.
+    pub reserved_bytes: u64,
+    /// Of those of all runs, what flushes under way have written already.
     pub flushed_bytes: u64,
     /// How long appends were made to wait, and how long of that for merges.
     pub stall: Duration,
@@ -87,6 +89,7 @@ impl State {
             holds: 0,
             underway: 0,
             buffered_bytes: 0,
+            reserved_bytes: 0,
             flushed_bytes: 0,
             stall: Duration::ZERO,
             merge_stall: Duration::ZERO,
@@ -147,6 +150,23 @@ impl State {
         self.failure.get_or_insert_with(|| error.clone());
     }
 
+    /// Takes memory for a compaction.
+    pub fn reserve(&mut self, bytes: u64) {
+        self.buffered_bytes += bytes;
+        self.reserved_bytes += bytes;
+    }
+
+    /// Gives back what a compaction took.
+    pub fn give_back_reserved(&mut self, bytes: u64) {
+        self.buffered_bytes -= bytes;
+        self.reserved_bytes -= bytes;
+    }
+
+    /// The bytes of rows, those that are about to come included.
+    pub fn row_bytes(&self) -> u64 {
+        self.buffered_bytes - self.reserved_bytes
+    }
+
     /// Why rows cannot leave memory, if it was tried often enough: waiting for it may be in vain.
     pub fn check_flushes_go_on(&self) -> Result<()> {
         let put_off = self.tables.values().filter_map(|table| table.flush_put_off.as_ref());
@@ -167,8 +187,11 @@ impl State {
     /// When the first work that was put off is to be tried, of what is not due yet.
     pub fn next_try(&self, now: Instant) -> Option<Instant> {
         let tables = self.worklist.tables(&self.tables).into_iter().map(|id| &self.tables[&id]);
-        let put_off = tables.flat_map(|table| [&table.flush_put_off, &table.merge_put_off]);
-        put_off.flatten().map(PutOff::until).filter(|until| *until > now).min()
+        let put_off = tables.flat_map(|table| {
+            let of_table = [&table.flush_put_off, &table.merge_put_off].into_iter().flatten();
+            of_table.chain(table.unreadable().map(|(_, put_off)| put_off))
+        });
+        put_off.map(PutOff::until).filter(|until| *until > now).min()
     }
 
     /// Gives up all pieces of a closed database; what snapshots hold lives on. Dropping them may take long, so

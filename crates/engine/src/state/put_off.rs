@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 const PAUSE: Duration = Duration::from_millis(50);
 /// ... up to this, ...
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// ... or up to this where it is damage that keeps it from being done, which seldom goes.
-const DAMAGE_PAUSE_MAX: Duration = Duration::from_secs(600);
+/// ... or up to this for a segment that cannot be read: most of these cannot be read later either.
+const UNREADABLE_PAUSE_MAX: Duration = Duration::from_secs(600);
 /// After this many tries in vain, a call that waits for the work fails with the reason why it is not done.
 const TRIES_IN_VAIN: u32 = 5;
 
@@ -48,8 +48,21 @@ pub struct PutOff {
 impl PutOff {
     /// Puts work off that may have been put off before.
     pub fn again(before: Option<&PutOff>, why: Error, now: Instant) -> PutOff {
+        PutOff::again_within(before, why, now, PAUSE_MAX)
+    }
+
+    /// The same for what is to be done with a segment that could not be read.
+    pub fn unreadable(before: Option<&PutOff>, why: Error, now: Instant) -> PutOff {
+        PutOff::again_within(before, why, now, UNREADABLE_PAUSE_MAX)
+    }
+
+    fn again_within(
+        before: Option<&PutOff>,
+        why: Error,
+        now: Instant,
+        pause_max: Duration,
+    ) -> PutOff {
         let tries = before.map_or(0, |before| before.tries).saturating_add(1);
-        let pause_max = if why.is_lasting() { DAMAGE_PAUSE_MAX } else { PAUSE_MAX };
         let pause = PAUSE.saturating_mul(1 << (tries - 1).min(16)).min(pause_max);
         PutOff { why, tries, until: now + pause }
     }

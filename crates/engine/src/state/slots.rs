@@ -1,6 +1,7 @@
 //! Lists of pieces, and taking some out of play to make larger ones of them.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use drillcore_format::ids::LsnRange;
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
@@ -12,11 +13,14 @@ use crate::pieces::liveness::KnownLiveness;
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
 use crate::state::expiring::Expiring;
+use crate::state::put_off::PutOff;
 
 /// A piece in its list; `taken` while somebody makes a larger one of it.
 pub struct Slot<T> {
     pub piece: Arc<T>,
     pub taken: bool,
+    /// Why it could not be read when it was to be merged or indexed: until it is tried again, it is left out of both.
+    pub unreadable: Option<PutOff>,
     /// Its rows that were erased.
     pub erased: Option<Arc<ErasedRows>>,
     /// What is known of which are alive.
@@ -28,7 +32,13 @@ pub struct Slot<T> {
 impl<T> Slot<T> {
     /// A piece in play.
     pub fn new(piece: Arc<T>, erased: Option<Arc<ErasedRows>>) -> Slot<T> {
-        Slot { piece, taken: false, erased, liveness: Arc::default(), expiring: None }
+        let (liveness, expiring) = (Arc::default(), None);
+        Slot { piece, taken: false, unreadable: None, erased, liveness, expiring }
+    }
+
+    /// Whether nothing can be made of it now.
+    pub fn is_out(&self, now: Instant) -> bool {
+        self.taken || self.unreadable.as_ref().is_some_and(|put_off| !put_off.is_due(now))
     }
 
     /// Whether it is known which rows have expired at `limit`.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use drillcore_format::ids::{Lsn, TableId};
+use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::{ExpiryLimit, TableSchema, TimeToLive};
+use drillcore_storage::postings::set_postings::SetPostings;
 use drillcore_storage::segments::segment::Segment;
 
 use crate::error::Error;
@@ -59,8 +60,10 @@ pub struct TableState {
     pub is_exclusive: bool,
     /// Since the last flush succeeded.
     pub flush_put_off: Option<PutOff>,
-    /// As `flush_put_off`, of merges and of writing postings.
+    /// As `flush_put_off`, of merges and of writing postings for which room or descriptors were lacking.
     pub merge_put_off: Option<PutOff>,
+    /// Of the segments, one may be unreadable.
+    pub has_unreadable: bool,
     /// Calls that are about to flush the runs: meanwhile none are compacted.
     pub flush_calls: u32,
     /// Calls that are about to merge the segments: until they begin, no others merge any.
@@ -118,6 +121,7 @@ impl TableState {
             is_exclusive: false,
             flush_put_off: None,
             merge_put_off: None,
+            has_unreadable: false,
             flush_calls: 0,
             compact_calls: 0,
             liveness_demand: Arc::default(),
@@ -231,6 +235,48 @@ impl TableState {
     /// The moment up to which rows expire.
     fn clock(&self, clock: u64) -> u64 {
         self.clock_stopped.map_or(clock, |stopped| stopped.min(clock))
+    }
+
+    /// Where it is noted why flushes, or merges, are put off.
+    pub fn put_off(&mut self, is_flush: bool) -> &mut Option<PutOff> {
+        if is_flush { &mut self.flush_put_off } else { &mut self.merge_put_off }
+    }
+
+    /// Segments that could not be read when they were to be merged or indexed, and what is known of that.
+    pub fn unreadable(&self) -> impl Iterator<Item = (&Segment, &PutOff)> {
+        let segments = if self.has_unreadable { &self.segments[..] } else { &[] };
+        segments.iter().filter_map(|slot| Some((&*slot.piece, slot.unreadable.as_ref()?)))
+    }
+
+    /// Notes that some segments could not be read: the one whose file an error names, or else all.
+    pub fn note_unreadable(&mut self, inputs: &[&Segment], why: &Error, now: Instant) {
+        let names_it = |segment: &Segment| {
+            let postings = segment.postings_file().map(|meta| SetPostings::file_name(meta.file));
+            let own = Segment::file_name(segment.id());
+            why.file().is_some_and(|file| file == own || Some(file) == postings.as_deref())
+        };
+        let named = inputs.iter().copied().find(|segment| names_it(segment)).map(Segment::id);
+        let is_it = |id: SegmentId| match named {
+            Some(named) => id == named,
+            None => inputs.iter().any(|segment| segment.id() == id),
+        };
+        for slot in self.segments.iter_mut().filter(|slot| is_it(slot.piece.id())) {
+            let unreadable = PutOff::unreadable(slot.unreadable.as_ref(), why.clone(), now);
+            slot.unreadable = Some(unreadable);
+            self.has_unreadable = true;
+        }
+    }
+
+    /// Has what was put off, of merges and of set indexes, tried at once.
+    pub fn hurry_merges(&mut self, now: Instant) {
+        let unreadable = self.segments.iter_mut().filter_map(|slot| slot.unreadable.as_mut());
+        self.merge_put_off.iter_mut().chain(unreadable).for_each(|put_off| put_off.hurry(now));
+    }
+
+    /// Why some segments are not merged, or their sets not indexed.
+    pub fn why_not_merged(&self) -> Option<&Error> {
+        let of_segments = self.unreadable().next().map(|(_, put_off)| put_off);
+        self.merge_put_off.as_ref().or(of_segments).map(PutOff::why)
     }
 
     /// The levels that are left to merge: those there are, less what merges under way have done.

@@ -114,7 +114,7 @@ fn used(state: &State, memory_bytes: u64) -> u64 {
 fn levels(core: &Core, tables: &[TableId]) -> f64 {
     let state = core.state();
     let tables = tables.iter().filter_map(|id| state.tables.get(id));
-    let merging = tables.filter(|table| table.merge_put_off.is_none());
+    let merging = tables.filter(|table| table.why_not_merged().is_none());
     merging.map(TableState::levels_left).fold(0.0, f64::max)
 }
 
