@@ -78,7 +78,7 @@ $(STAMP)/extension: $(STAMP)/packages $(RUST_SOURCES) python/pyproject.toml
 # abi3, so one wheel serves Python 3.10 and all later ones.
 wheel: doing := builds an optimised wheel in dist: about 15 minutes
 wheel: announcement $(STAMP)/packages
-	$(BIN)/maturin build --release --manifest-path python/Cargo.toml --out dist
+	$(BIN)/maturin build --release --compression-level 9 --manifest-path python/Cargo.toml --out dist
 
 $(STAMP)/packages: python/requirements.txt | tools
 	$(PYTHON) -m venv $(VENV)
