@@ -471,9 +471,8 @@ fn pick_run_compaction(
 ) -> Option<Job> {
     let table = state.tables.get(&id).filter(|table| table.flush_calls == 0)?;
     let candidates = run_candidates(&table.runs, visible);
-    // Writers leave room for a flush, and so does this.
-    let memory_bytes = core.options.memory_bytes - core.options.memory_bytes / FLUSH_SHARE;
-    let room = memory_bytes.saturating_sub(state.buffered_bytes);
+    // Also what writers leave for a flush: reads beside a writer that never pauses would find more and more runs.
+    let room = core.options.memory_bytes.saturating_sub(state.buffered_bytes);
     let pick = |largest| run_tiering(largest).pick(&candidates);
     let (window, reserved) = window_with_room(table, largest, room, pick)?;
     Some(compaction(state, id, window, reserved))
