@@ -18,6 +18,8 @@ use crate::select::selection::{Part, Place, Selected};
 
 /// Rows fetched between two looks at the interrupt.
 const CHUNK_ROWS: usize = 16_384;
+/// Places sorted between two looks at the interrupt.
+const SORTED_AT_ONCE: usize = 1 << 18;
 /// Chunks that each of several threads should have, so that none waits long for another's last.
 const CHUNKS_PER_THREAD: usize = 4;
 
@@ -110,7 +112,7 @@ fn fetch_parts(
         1 => CHUNK_ROWS,
         _ => places.len().div_ceil(threads * CHUNKS_PER_THREAD).min(CHUNK_ROWS),
     };
-    let (chunks, mut picks) = chunks(places, chunk_rows);
+    let (chunks, mut picks) = chunks(places, chunk_rows, interrupt)?;
     let groups = groups(&chunks, chunk_rows);
     // Keys, and any column of strings: if all are full, one of them is more than full.
     let all_bytes_max = byte_bounds::array().saturating_mul(projection.values.len() + 1);
@@ -194,13 +196,18 @@ pub fn rows_at_once(selected: &Selected, projection: &Projection) -> usize {
 }
 
 /// Sorts places into chunks, and tells for each in which it lies and where.
-fn chunks(places: &[Place], chunk_rows: usize) -> (Vec<Chunk>, Vec<(usize, usize)>) {
-    let mut order: Vec<u32> = (0..places.len() as u32).collect();
-    order.sort_unstable_by_key(|&i| places[i as usize]);
+fn chunks(
+    places: &[Place],
+    chunk_rows: usize,
+    interrupt: &Interrupt,
+) -> Result<(Vec<Chunk>, Vec<(usize, usize)>)> {
     let mut chunks: Vec<Chunk> = Vec::new();
     let mut picks = vec![(0, 0); places.len()];
-    for i in order {
-        let Place { piece, ordinal } = places[i as usize];
+    for (at, (Place { piece, ordinal }, i)) in in_order(places, interrupt)?.into_iter().enumerate()
+    {
+        if at.is_multiple_of(SORTED_AT_ONCE) {
+            interrupt.check()?;
+        }
         match chunks.last_mut().filter(|chunk| chunk.piece == piece) {
             Some(chunk) if chunk.ordinals.last() == Some(&ordinal) => {}
             Some(chunk) if chunk.ordinals.len() < chunk_rows => chunk.ordinals.push(ordinal),
@@ -209,7 +216,27 @@ fn chunks(places: &[Place], chunk_rows: usize) -> (Vec<Chunk>, Vec<(usize, usize
         let chunk = chunks.len() - 1;
         picks[i as usize] = (chunk, chunks[chunk].ordinals.len() - 1);
     }
-    (chunks, picks)
+    Ok((chunks, picks))
+}
+
+/// Places in order, each with its number. Sorted in parts, which are merged two by two: so the interrupt is asked now and then,
+/// and a comparison looks at what lies in the cache.
+fn in_order(places: &[Place], interrupt: &Interrupt) -> Result<Vec<(Place, u32)>> {
+    let mut sorted: Vec<(Place, u32)> = places.iter().copied().zip(0..).collect();
+    for part in sorted.chunks_mut(SORTED_AT_ONCE) {
+        interrupt.check()?;
+        part.sort_unstable();
+    }
+    let mut of_part = SORTED_AT_ONCE;
+    while of_part < sorted.len() {
+        for two in sorted.chunks_mut(2 * of_part) {
+            interrupt.check()?;
+            // It knows runs in order, and merges them.
+            two.sort();
+        }
+        of_part *= 2;
+    }
+    Ok(sorted)
 }
 
 /// Rows, given as part and row, of at least one part: copied, unless they are all of one part in its order.
