@@ -23,10 +23,13 @@ const SORTED_AT_ONCE: usize = 1 << 18;
 /// Chunks that each of several threads should have, so that none waits long for another's last.
 const CHUNKS_PER_THREAD: usize = 4;
 
+/// Where a row is: a chunk or a part, and a row of it.
+type Pick = (usize, usize);
+
 /// Rows as they were read, and for each that was asked for its part and row.
 struct Fetched {
     parts: Vec<Rows>,
-    picks: Vec<(usize, usize)>,
+    picks: Vec<Pick>,
 }
 
 /// Rows of one piece that are read together, ascending.
@@ -200,7 +203,7 @@ fn chunks(
     places: &[Place],
     chunk_rows: usize,
     interrupt: &Interrupt,
-) -> Result<(Vec<Chunk>, Vec<(usize, usize)>)> {
+) -> Result<(Vec<Chunk>, Vec<Pick>)> {
     let mut chunks: Vec<Chunk> = Vec::new();
     let mut picks = vec![(0, 0); places.len()];
     for (at, (Place { piece, ordinal }, i)) in in_order(places, interrupt)?.into_iter().enumerate()

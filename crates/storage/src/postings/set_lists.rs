@@ -106,7 +106,7 @@ impl SetLists {
     /// Adds what a member of a set weighs, before it is listed.
     fn weigh(&mut self, number: usize, units: impl Iterator<Item = u64>) {
         let groups = &mut self.groups[number];
-        if self.ordinals[number].len().is_multiple_of(WEIGHT_GROUP as u64) {
+        if self.ordinals[number].len().is_multiple_of(WEIGHT_GROUP) {
             // Most sets of a table with many have one group.
             groups.reserve_exact(self.weight_columns);
             groups.resize(groups.len() + self.weight_columns, GroupWeight::default());
