@@ -8,5 +8,6 @@ pub mod segment_writing;
 pub mod fresh_pieces;
 pub mod set_indexing;
 pub mod jobs;
+pub mod run_compaction;
 pub mod scheduler;
 pub mod closing;

@@ -5,9 +5,8 @@
 //! at once on disjoint inputs, and any thread may do any job.
 
 use std::collections::{BTreeSet, HashSet};
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use drillcore_format::ids::{Lsn, TableId};
@@ -18,12 +17,15 @@ use crate::calls::progress::Progress;
 use crate::error::{ErrorKind, Result};
 use crate::maintenance::jobs::{self, Job, MergeGroup, Picked};
 use crate::maintenance::room::{self, Spare};
-use crate::maintenance::tiering::{Tiering, level_candidates, run_candidates, segment_candidates};
+use crate::maintenance::run_compaction::{
+    FLUSH_START_SHARE, compacted_run_bytes_max, is_worth_compacting, pick_compaction_for_reads,
+    pick_run_compaction, room_for_reads,
+};
+use crate::maintenance::tiering::{Tiering, level_candidates, segment_candidates};
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::levels::{groups_to_merge, hides_older, in_key_order, levels};
 use crate::state::put_off::PutOff;
-use crate::state::run_demand::SEARCHES_MIN;
 use crate::state::slots::{Slot, take};
 use crate::state::table_state::{Indexing, TableState};
 
@@ -32,16 +34,7 @@ const INLINE_JOIN_BYTES: u64 = 512 << 10;
 /// ... and beyond it up to so many times what the thread has just appended, so that lists stay short
 /// whatever the size of batches, at a cost in proportion to the append.
 const INLINE_JOIN_FACTOR: u64 = 10;
-/// Neighbouring runs compacted at once. Wide, because each compaction rewrites rows and a search of one more run
-/// is cheap.
-const RUN_FANOUT: usize = 8;
-const RUN_SMALLEST_BYTES: u64 = 4 << 10;
-/// Compaction in memory stops at this share of the budget; larger runs come out of flushes only.
-const COMPACTED_RUN_SHARE: u64 = 8;
-/// ... and here at the latest: the strings of a run's column stay below 2 GiB.
-const COMPACTED_RUN_BYTES_MAX: u64 = 1 << 30;
-/// Flushes start when runs fill this share of the budget, and write this share at once.
-const FLUSH_START_SHARE: u64 = 2;
+/// Flushes write this share of the budget at once.
 pub const FLUSH_SHARE: u64 = 4;
 /// A segment is written anew once one row in this many was erased, ...
 const ERASED_SHARE: u64 = 10;
@@ -85,12 +78,11 @@ pub fn compact_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> R
 /// Whether a commit to a table may have left workers something to do. Small commits mostly do not, and to wake a worker takes
 /// longer than to make one.
 fn is_for_workers(core: &Core, state: &State, table: TableId, visible: Lsn) -> bool {
+    let largest = compacted_run_bytes_max(core.options.memory_bytes);
     let needs_one = |table: &TableState| {
-        let tiering = run_tiering(compacted_run_bytes_max(core.options.memory_bytes));
-        let candidates = run_candidates(&table.runs, visible);
+        let room = room_for_reads(core, state);
         table.deleted_much_in_memory()
-            || tiering.pick(&candidates).is_some()
-            || window_for_reads(table, visible, largest_for_reads(core, state)).is_some()
+            || is_worth_compacting(table, visible, largest, largest.min(room))
     };
     is_memory_full(core, state)
         || is_log_full(core)
@@ -436,9 +428,7 @@ fn leave_alone(
             // What was put off and is due is not wanted any more.
             table.merge_put_off = None;
         }
-        let is_compacted = run_tiering(largest).pick(&run_candidates(&table.runs, visible));
-        let waits_for_room = window_for_reads(table, visible, largest).is_some()
-            || is_compacted.filter(|_| table.flush_calls == 0).is_some();
+        let waits_for_room = is_worth_compacting(table, visible, largest, largest);
         let is_put_off = table.why_not_merged().is_some() || table.flush_put_off.is_some();
         if is_put_off || !table.is_whole_at(visible) || waits_for_room {
             left.insert(id);
@@ -449,103 +439,6 @@ fn leave_alone(
 
 fn is_due(put_off: &Option<PutOff>, now: Instant) -> bool {
     put_off.as_ref().is_none_or(|put_off| put_off.is_due(now))
-}
-
-/// When runs are compacted, up to `largest` bytes.
-pub fn run_tiering(largest: u64) -> Tiering {
-    Tiering { fanout: RUN_FANOUT, smallest: RUN_SMALLEST_BYTES, largest }
-}
-
-/// The largest run that compaction in memory makes.
-pub fn compacted_run_bytes_max(memory_bytes: u64) -> u64 {
-    (memory_bytes / COMPACTED_RUN_SHARE).min(COMPACTED_RUN_BYTES_MAX)
-}
-
-/// Runs of one table that should become one run, if memory has room for what that takes.
-fn pick_run_compaction(
-    core: &Core,
-    state: &mut State,
-    id: TableId,
-    visible: Lsn,
-    largest: u64,
-) -> Option<Job> {
-    let table = state.tables.get(&id).filter(|table| table.flush_calls == 0)?;
-    let candidates = run_candidates(&table.runs, visible);
-    // Also what writers leave for a flush: reads beside a writer that never pauses would find more and more runs.
-    let room = core.options.memory_bytes.saturating_sub(state.buffered_bytes);
-    let pick = |largest| run_tiering(largest).pick(&candidates);
-    let (window, reserved) = window_with_room(table, largest, room, pick)?;
-    Some(compaction(state, id, window, reserved))
-}
-
-/// The largest window that `pick` finds, of runs of `largest` bytes or of a half, a quarter and so on, whose compaction has room, and
-/// what it takes.
-fn window_with_room(
-    table: &TableState,
-    mut largest: u64,
-    room: u64,
-    pick: impl Fn(u64) -> Option<Range<usize>>,
-) -> Option<(Range<usize>, u64)> {
-    loop {
-        let window = pick(largest)?;
-        let bytes = compaction_bytes_of(table, &window);
-        if bytes <= room {
-            return Some((window, bytes));
-        }
-        largest /= 2;
-        if largest < RUN_SMALLEST_BYTES {
-            return None;
-        }
-    }
-}
-
-/// The memory that the compaction of some runs takes.
-fn compaction_bytes_of(table: &TableState, window: &Range<usize>) -> u64 {
-    let runs = table.runs[window.clone()].iter().map(|slot| slot.piece.clone());
-    jobs::compaction_bytes(&table.layout, &runs.collect::<Vec<_>>())
-}
-
-/// Runs of a table, of `largest` bytes at most, that reads have searched so often that they should become one run.
-fn window_for_reads(table: &TableState, visible: Lsn, largest: u64) -> Option<Range<usize>> {
-    let searches = table.searches.load(Ordering::Relaxed);
-    if searches < SEARCHES_MIN {
-        return None;
-    }
-    run_tiering(largest).pick_for_reads(&run_candidates(&table.runs, visible), searches)
-}
-
-/// The memory that compactions for reads may take: no more than is free until rows have to be flushed.
-fn room_for_reads(core: &Core, state: &State) -> u64 {
-    (core.options.memory_bytes / FLUSH_START_SHARE).saturating_sub(state.buffered_bytes)
-}
-
-/// The most bytes of runs of whose copy reads may gain.
-fn largest_for_reads(core: &Core, state: &State) -> u64 {
-    compacted_run_bytes_max(core.options.memory_bytes).min(room_for_reads(core, state))
-}
-
-/// Takes what [`window_for_reads`] says.
-fn pick_compaction_for_reads(
-    core: &Core,
-    state: &mut State,
-    id: TableId,
-    visible: Lsn,
-) -> Option<Job> {
-    let room = room_for_reads(core, state);
-    let table = state.tables.get(&id).filter(|table| table.flush_calls == 0)?;
-    let pick = |largest| window_for_reads(table, visible, largest);
-    let largest = largest_for_reads(core, state);
-    let (window, reserved) = window_with_room(table, largest, room, pick)?;
-    table.searches.store(0, Ordering::Relaxed);
-    Some(compaction(state, id, window, reserved))
-}
-
-/// The compaction of some runs, which it takes out of play. Reserves memory for it.
-fn compaction(state: &mut State, id: TableId, window: Range<usize>, reserved: u64) -> Job {
-    let table = state.tables.get_mut(&id).expect("the window is of its runs");
-    let runs = take(&mut table.runs[window]);
-    state.reserve(reserved);
-    Job::CompactRuns { table: id, runs, reserved }
 }
 
 /// The oldest visible runs of one table, up to about `chunk_bytes`; none while others work on them, since
@@ -718,17 +611,4 @@ fn full_merge_groups(table: &TableState, small: u64) -> Vec<Vec<usize>> {
     let alone = (0..table.segments.len()).filter(|number| !merged.contains(number));
     groups.extend(alone.filter(|&n| table.segments[n].erased.is_some()).map(|n| vec![n]));
     groups
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_budget_lets_a_joined_run_hold_more_strings_than_one_array_can() {
-        assert_eq!(compacted_run_bytes_max(512 << 20), 64 << 20);
-        for memory_bytes in [8 << 30, 64 << 30, u64::MAX] {
-            assert!(compacted_run_bytes_max(memory_bytes) <= i32::MAX as u64 / 2 + 1);
-        }
-    }
 }

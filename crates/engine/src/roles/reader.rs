@@ -37,7 +37,7 @@ use crate::calls::progress::Progress;
 use crate::catalog::tables::Known;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs;
-use crate::maintenance::scheduler::{compacted_run_bytes_max, run_tiering};
+use crate::maintenance::run_compaction::{compacted_run_bytes_max, run_tiering};
 use crate::maintenance::tiering::run_candidates;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
