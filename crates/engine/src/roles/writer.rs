@@ -1,9 +1,9 @@
 //! The writer of a database: its parts and its threads, from opening to closing, and what it answers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::{io, mem};
 
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::schema::TableSchema;
@@ -215,10 +215,8 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.process.check().is_err() {
-            if let Some(workers) = Arc::get_mut(&mut self.workers) {
-                workers.maintenance.get_mut().drain(..).for_each(mem::forget);
-                mem::forget(workers.expiry.get_mut().take());
-            }
+            // The threads are not here, but their share of `workers` is. So no handle of a thread is dropped, which would
+            // detach what does not exist.
             return;
         }
         // No caller is left for an error; what was acknowledged is in the log.
