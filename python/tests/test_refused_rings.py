@@ -60,6 +60,7 @@ def test_reads_go_on_where_rings_are_forbidden(tmp_path: Path, when: str, calls:
         database.flush()
     script = [sys.executable, "-c", FORBIDDING, str(path), when, *map(str, calls)]
     done = subprocess.run(script, capture_output=True, text=True)
+    # Some containers refuse filters: then nothing can be forbidden here, and there is nothing to see.
     if done.returncode == 77:
         pytest.skip("this system takes no filters of system calls")
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::calls::aside::leave;
 use crate::calls::interrupt::Interrupt;
 
-/// See the module.
+/// Threads of one process, each with a flag that asks it to end.
 #[derive(Debug)]
 pub struct ThreadsBeside {
     threads: Mutex<Vec<Beside>>,

@@ -203,7 +203,7 @@ mod tests {
 
     const ID: TableId = TableId(1);
 
-    /// A state with one table, and what its newest snapshot shows of the table, which nobody holds but the state.
+    /// A state with one table, and the version of the table that its newest snapshot shows. Only the state holds that version.
     fn shown() -> (State, Weak<TableVersion>) {
         let mut state = State::new(Lsn(1), ReadMemory::new(0));
         let columns = Schema::new(vec![Field::new("id", DataType::Int64, false)]);

@@ -9,7 +9,7 @@ use drillcore::{Database, OnError, Options, ScanRequest, Table, TableSnapshot, T
 use crate::fixtures::schema_of;
 
 const ROWS: i64 = 60_000;
-/// So many that their dictionary takes most of a megabyte.
+/// Enough for a dictionary of about a megabyte.
 const NAMES: i64 = 30_000;
 
 fn open(folder: &tempfile::TempDir, cache_bytes: u64) -> Database {

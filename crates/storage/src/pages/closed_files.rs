@@ -6,7 +6,7 @@ use drillcore_format::ids::SegmentId;
 
 use crate::sync::Mutex;
 
-/// The numbers of files that nobody has open since their pages were last dropped.
+/// The numbers of the files that were closed since pages were last dropped.
 #[derive(Default)]
 pub(crate) struct ClosedFiles(Mutex<HashSet<SegmentId>>);
 

@@ -75,8 +75,8 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
     }
 
     /// Several things, in order: what `find` has, or a load under way brings, or else `load`. It is called once for all
-    /// that no caller has or loads, gets their positions and ends the load of each, by its number among these: whoever waits for
-    /// one thing does not wait for the others. What was loaded is given to `keep` before anyone can load it again.
+    /// that no caller has or loads. It gets their positions, and ends the load of each by its number among these, so a caller
+    /// waits for nothing that it did not ask for. What was loaded is given to `keep` before anyone can load it again.
     pub fn get_many(
         &self,
         keys: &[K],

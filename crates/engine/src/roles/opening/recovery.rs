@@ -397,7 +397,7 @@ pub fn erase_logged(state: &mut State, lsn: Lsn, erasure: Erasure) -> Result<()>
         }
     };
     table.erase(&hidden, lsn);
-    // Nobody else uses the state yet.
+    // During recovery, no other thread waits for the state.
     drop(state.changed(id));
     Ok(())
 }
