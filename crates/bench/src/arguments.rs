@@ -21,6 +21,9 @@ pub struct Arguments {
     /// Leave the other engines out, as for a profile.
     #[arg(long)]
     pub without_peers: bool,
+    /// Only the cases whose name contains this text.
+    #[arg(long, value_name = "TEXT")]
+    pub cases: Option<String>,
     /// Maximum number of threads that append or read.
     #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..=256))]
     pub threads: u32,

@@ -5,6 +5,8 @@ use std::time::Instant;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampMillisecondType};
+use arrow_cast::cast;
+use arrow_schema::DataType;
 use drillcore::{
     Database, Durability, Granularity, Merge, Metric as Folded, Options, RollupSpec, ScanRequest,
     Table, TableSnapshot, TableSpec,
@@ -26,26 +28,44 @@ const THREADS: [u32; 4] = [1, 2, 4, 8];
 /// Enough for all rows, so that none is written out.
 const MEMORY_BYTES: u64 = 64 << 30;
 
-/// Four cases: two schemas, folded and plain.
+/// Two schemas, folded and plain; and the one with texts once more with texts that come as codes of a dictionary per batch, for
+/// which the peers get plain ones.
 pub fn incremental(setup: &Setup, trial: &mut Trial) -> Result<()> {
     for (columns, name) in [(Columns::Basic, "basic"), (Columns::SimpleFloat, "simple float")] {
         trial.announce("generating rows as they arrive")?;
         let batches = columns.generate(setup.arguments.rows, setup.arguments.seed);
         for (folds, how) in [(true, "rollup"), (false, "plain")] {
             let case = format!("{name}, {how}, in memory");
-            held(setup, trial, &case, columns, folds, &batches)?;
+            held(setup, trial, &case, (columns, folds), &batches, &batches)?;
+            if columns == Columns::Basic {
+                let case = format!("{name}, {how}, texts by code, in memory");
+                let by_code: Vec<_> = batches.iter().map(texts_by_code).collect();
+                held(setup, trial, &case, (columns, folds), &batches, &by_code)?;
+            }
         }
     }
     Ok(())
+}
+
+/// The batch with each column of texts as a dictionary.
+fn texts_by_code(batch: &RecordBatch) -> RecordBatch {
+    let by_code = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let columns = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::Utf8 => cast(column, &by_code).expect("texts have codes"),
+        _ => column.clone(),
+    });
+    let names = batch.schema();
+    let columns: Vec<_> = names.fields().iter().map(|field| field.name()).zip(columns).collect();
+    RecordBatch::try_from_iter(columns).expect("columns of one length")
 }
 
 fn held(
     setup: &Setup,
     trial: &mut Trial,
     case: &str,
-    columns: Columns,
-    folds: bool,
+    (columns, folds): (Columns, bool),
     batches: &[RecordBatch],
+    appended: &[RecordBatch],
 ) -> Result<()> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let values = |seconds: f64, bytes: u64| {
@@ -64,7 +84,7 @@ fn held(
             let db = Database::in_memory(options)?;
             let table = create(&db, columns, folds)?;
             let started = Instant::now();
-            engine::append_all(&table, batches, threads)?;
+            engine::append_all(&table, appended, threads)?;
             let values = values(started.elapsed().as_secs_f64(), db.stats()?.row_bytes);
             let answer = answer(&table.snapshot()?, columns, folds)?;
             Ok(Outcome { values, answer: Some(answer) })

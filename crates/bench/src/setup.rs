@@ -24,7 +24,8 @@ impl<'a> Setup<'a> {
     }
 
     pub fn trial(&self, bench: &'static str) -> Trial<'a> {
-        let trial = Trial::new(bench, self.arguments.repetitions, self.stop);
+        let trial = Trial::new(bench, self.arguments.repetitions, self.stop)
+            .of_cases(self.arguments.cases.clone());
         if self.arguments.without_peers { trial.without_peers() } else { trial }
     }
 

@@ -42,6 +42,8 @@ pub struct Trial<'a> {
     bench: &'static str,
     repetitions: u32,
     has_peers: bool,
+    /// What a case's name contains, or it is left out.
+    cases: Option<String>,
     stop: &'a AtomicBool,
     progress: ProgressBar,
     figures: Vec<Figure>,
@@ -74,12 +76,25 @@ impl<'a> Trial<'a> {
             ProgressBar::new_spinner().with_prefix(bench).with_finish(ProgressFinish::AndClear);
         progress.set_style(style.expect("the template is sound"));
         progress.enable_steady_tick(Duration::from_millis(200));
-        Trial { bench, repetitions, has_peers: true, stop, progress, figures: Vec::new() }
+        Trial {
+            bench,
+            repetitions,
+            has_peers: true,
+            cases: None,
+            stop,
+            progress,
+            figures: Vec::new(),
+        }
     }
 
     /// Leaves peers out of what is compared.
     pub fn without_peers(self) -> Trial<'a> {
         Trial { has_peers: false, ..self }
+    }
+
+    /// Leaves out the cases whose name does not contain the text.
+    pub fn of_cases(self, cases: Option<String>) -> Trial<'a> {
+        Trial { cases, ..self }
     }
 
     /// Says what goes on outside of a case.
@@ -102,6 +117,9 @@ impl<'a> Trial<'a> {
         expected: Option<Answer>,
         contenders: &mut [Contender],
     ) -> Result<()> {
+        if self.cases.as_ref().is_some_and(|cases| !case.contains(cases)) {
+            return Ok(());
+        }
         let is_compared = |contender: &Contender| contender.role != Role::Peer || self.has_peers;
         let mut contenders: Vec<&mut Contender> =
             contenders.iter_mut().filter(|contender| is_compared(contender)).collect();
