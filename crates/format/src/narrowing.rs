@@ -28,7 +28,11 @@ pub fn narrowed(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Int64 => {
             let numbers = array.as_primitive::<Int64Type>();
-            signed(numbers, extremes(numbers), |number| number)
+            let (least, greatest) = extremes(numbers);
+            match i32::try_from(least).and(i32::try_from(greatest)) {
+                Ok(_) => signed(numbers, (least, greatest), |number| number),
+                Err(_) => array.clone(),
+            }
         }
         DataType::Decimal128(..) => {
             let numbers = array.as_primitive::<Decimal128Type>();

@@ -26,7 +26,7 @@ use crate::maintenance::set_indexing;
 use crate::maintenance::yield_points::{Urgent, YieldPoints};
 use crate::merge::carried_liveness::CarriedLiveness;
 use crate::merge::disjoint::disjoint_groups;
-use crate::merge::merger::{Direction, Merger, PICK_BYTES, RowSource};
+use crate::merge::merger::{Direction, Merger, PICK_BYTES};
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
@@ -304,8 +304,8 @@ fn are_disjoint(ends: &[(&[u8], &[u8])]) -> bool {
 
 /// One run with the rows of several neighbours; none if all of them were erased.
 ///
-/// Rows that are combined are so in batches, in the types that hold them, and these are copied together. Others are copied once:
-/// where keys overlap by their places in the order of the keys, else one run behind the other.
+/// Rows are copied once: where keys overlap by their places in the order of the keys, else one run behind the other, as they are
+/// held. But rows that may be combined are so in batches, in the types that hold them, and these are copied together.
 pub fn compacted(
     layout: &Layout,
     runs: &[Piece],
@@ -317,27 +317,36 @@ pub fn compacted(
     let source = |run: &Piece| PieceSource::whole(run.clone(), all.clone(), Direction::Forward);
     let fold = TablePolicy::of(layout).fold();
     let sources = runs.iter().map(source).enumerate();
-    let (mut carried, mut sources) = CarriedLiveness::of(layout, &fold, runs, sources);
-    let mut parts = Vec::new();
+    let (mut carried, sources) = CarriedLiveness::of(layout, &fold, runs, sources);
+    let mut sources: Vec<Option<_>> = sources.into_iter().map(Some).collect();
+    let mut take = |run: usize| sources[run].take().expect("a run is read once");
     let ends: Vec<_> = runs.iter().map(Piece::key_ends).collect();
-    let is_one_batch = !fold.combines() && !are_disjoint(&ends);
-    if fold.combines() {
-        let mut merger = Merger::new(sources, Direction::Forward, fold, COMBINED_ROWS)?;
-        while let Some(rows) = merger.next_rows()? {
-            parts.push(carried.take(rows).narrowed());
-        }
-    } else if !is_one_batch {
-        for run in disjoint_groups(&ends).concat() {
-            while let Some(rows) = sources[run].next_rows()? {
-                parts.push(carried.take(rows));
-            }
-        }
-    } else {
+    let groups = disjoint_groups(&ends);
+    let is_one_batch = !fold.combines() && groups.len() < runs.len();
+    let mut parts = Vec::new();
+    if is_one_batch {
         let rows_max = runs.iter().map(Piece::rows).sum::<u64>() as usize;
+        let sources = (0..runs.len()).map(take).collect();
         let merger = Merger::new(sources, Direction::Forward, fold, rows_max)?;
         let mut merger = merger.in_one_batch(rows_max);
         parts.extend(merger.next_rows()?.map(|rows| carried.take(rows)));
         assert!(merger.next_rows()?.is_none(), "a compacted run is one batch");
+    } else {
+        for group in groups {
+            match (&group[..], runs[group[0]].run()) {
+                ([alone], Some(run)) if runs[*alone].erased.is_none() && carried.is_nothing() => {
+                    parts.push(run.held(&all));
+                }
+                _ => {
+                    let sources = group.into_iter().map(&mut take).collect();
+                    let mut merger =
+                        Merger::new(sources, Direction::Forward, fold.clone(), COMBINED_ROWS)?;
+                    while let Some(rows) = merger.next_rows()? {
+                        parts.push(TablePolicy::of(layout).kept(carried.take(rows)));
+                    }
+                }
+            }
+        }
     }
     let rows = match parts.pop() {
         None => return Ok(None),

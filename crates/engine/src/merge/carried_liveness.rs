@@ -66,6 +66,11 @@ impl CarriedLiveness {
         (CarriedLiveness { carried }, sources.map(carrying).collect())
     }
 
+    /// Whether nothing is carried.
+    pub fn is_nothing(&self) -> bool {
+        self.carried.is_none()
+    }
+
     /// Takes from merged rows what says which of them are alive.
     pub fn take(&mut self, rows: Rows) -> Rows {
         let Some(carried) = &mut self.carried else { return rows };

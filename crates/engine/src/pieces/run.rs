@@ -335,6 +335,11 @@ impl Run {
         Ok(extremes)
     }
 
+    /// All rows in the types in which the run holds them, for another run. Copies none.
+    pub fn held(&self, projection: &Projection) -> Rows {
+        self.rows.project_held(projection)
+    }
+
     /// All rows, to look at some that have been found, if that copies none.
     pub fn shared(&self, projection: &Projection) -> Option<Rows> {
         self.rows.shared(projection)

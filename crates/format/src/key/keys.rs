@@ -18,6 +18,14 @@ enum Form {
     Uneven(BinaryArray),
 }
 
+/// Where keys end.
+pub(super) enum Ends<'k> {
+    /// They have one length.
+    Even(usize),
+    /// The first begins at the first number.
+    Uneven(i32, &'k [i32]),
+}
+
 impl Keys {
     /// Keys by the places where they begin, and the end of the last. O(keys).
     ///
@@ -70,6 +78,19 @@ impl Keys {
         }
     }
 
+    /// All bytes, and where in them keys end.
+    pub(super) fn ends(&self) -> (Ends<'_>, &[u8]) {
+        match &self.0 {
+            Form::Even { width, bytes, .. } => (Ends::Even(*width), bytes.as_slice()),
+            Form::Uneven(keys) => {
+                let offsets = keys.value_offsets();
+                let (first, last) = (offsets[0], offsets[keys.len()]);
+                let bytes = &keys.value_data()[first as usize..last as usize];
+                (Ends::Uneven(first, &offsets[1..]), bytes)
+            }
+        }
+    }
+
     #[inline]
     pub fn value(&self, row: usize) -> &[u8] {
         match &self.0 {
@@ -119,22 +140,6 @@ impl Keys {
                 gather_even(width, picks.iter().map(|&(part, row)| (parts[part], row)))
             }
             _ => gather(picks.len(), || picks.iter().map(|&(part, row)| parts[part].value(row))),
-        }
-    }
-
-    /// The keys of all parts, one part behind the other, in bytes of exact size. Panics if they have more than 2 GiB.
-    pub fn concat(parts: &[&Keys]) -> Keys {
-        let len = parts.iter().map(|part| part.len()).sum();
-        let width = parts.first().and_then(|first| first.width());
-        match width.filter(|_| parts.iter().all(|part| part.width() == width)) {
-            Some(width) => {
-                offset(len * width);
-                let mut bytes = Vec::with_capacity(len * width);
-                let parts = parts.iter().filter_map(|part| part.even_bytes());
-                parts.for_each(|(_, part)| bytes.extend_from_slice(part));
-                Keys::even(len, width, bytes)
-            }
-            None => gather(len, || parts.iter().flat_map(|part| part.iter())),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Collects encoded keys.
 
-use crate::key::keys::{Keys, offset};
+use crate::key::keys::{Ends, Keys, offset};
 
 /// Keys that come one by one, or some at a time. They stay without offsets as long as all have one length.
 #[derive(Debug, Default)]
@@ -44,18 +44,52 @@ impl KeysBuilder {
         let len = prefix.len() + rest.len();
         self.bytes.extend_from_slice(prefix);
         self.bytes.extend_from_slice(rest);
-        self.len += 1;
         match &mut self.lengths {
             Lengths::Even(width) if *width == len => {}
             lengths @ Lengths::OfNothing => *lengths = Lengths::Even(len),
-            Lengths::Uneven(offsets) => offsets.push(offset(self.bytes.len())),
-            lengths @ Lengths::Even(_) => {
-                let Lengths::Even(width) = *lengths else { unreachable!("matched above") };
-                let mut offsets = Vec::with_capacity(self.expected.max(self.len) + 1);
-                offsets.extend((0..self.len).map(|keys| offset(keys * width)));
-                offsets.push(offset(self.bytes.len()));
-                *lengths = Lengths::Uneven(offsets);
+            _ => {
+                let end = offset(self.bytes.len());
+                self.offsets().push(end);
             }
+        }
+        self.len += 1;
+    }
+
+    /// Appends all keys. The caller keeps all keys below 2 GiB.
+    fn extend_keys(&mut self, keys: &Keys) {
+        let (ends, bytes) = keys.ends();
+        let start = offset(self.bytes.len());
+        self.bytes.extend_from_slice(bytes);
+        match (&mut self.lengths, ends) {
+            _ if keys.is_empty() => {}
+            (lengths @ Lengths::OfNothing, Ends::Even(width)) => *lengths = Lengths::Even(width),
+            (Lengths::Even(width), Ends::Even(other)) if *width == other => {}
+            (_, Ends::Even(width)) => {
+                let ends = (1..=keys.len()).map(|key| start + offset(key * width));
+                self.offsets().extend(ends);
+            }
+            (_, Ends::Uneven(first, ends)) => {
+                self.offsets().extend(ends.iter().map(|end| end - first + start));
+            }
+        }
+        self.len += keys.len();
+    }
+
+    /// Where each of the keys so far begins, and the end of the last.
+    fn offsets(&mut self) -> &mut Vec<i32> {
+        let width = match self.lengths {
+            Lengths::OfNothing => Some(0),
+            Lengths::Even(width) => Some(width),
+            Lengths::Uneven(_) => None,
+        };
+        if let Some(width) = width {
+            let mut offsets = Vec::with_capacity(self.expected.max(self.len + 1) + 1);
+            offsets.extend((0..=self.len).map(|keys| offset(keys * width)));
+            self.lengths = Lengths::Uneven(offsets);
+        }
+        match &mut self.lengths {
+            Lengths::Uneven(offsets) => offsets,
+            _ => unreachable!("made above"),
         }
     }
 
@@ -75,6 +109,19 @@ impl KeysBuilder {
                 Keys::uneven(offsets, self.bytes)
             }
         }
+    }
+}
+
+impl Keys {
+    /// The keys of all parts, one part behind the other, in bytes of exact size. Panics if they have more than 2 GiB.
+    pub fn concat(parts: &[&Keys]) -> Keys {
+        let keys = parts.iter().map(|part| part.len()).sum();
+        let bytes = parts.iter().map(|part| part.bytes()).sum();
+        offset(bytes);
+        let mut builder = KeysBuilder { expected: keys, ..KeysBuilder::default() };
+        builder.bytes.reserve_exact(bytes);
+        parts.iter().for_each(|part| builder.extend_keys(part));
+        builder.finish()
     }
 }
 

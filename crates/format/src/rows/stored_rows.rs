@@ -113,6 +113,21 @@ impl Rows {
         self.projected(projection, range.len(), keys, pick)
     }
 
+    /// [`Rows::project`] of all rows in the types in which they are held: columns of [narrowed](Rows::narrowed) rows stay narrow.
+    /// Shares the arrays.
+    pub fn project_held(&self, projection: &Projection) -> Rows {
+        let value = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
+            Some(array) if *data_type != DataType::Null => array.clone(),
+            _ => self.projected_value(projection, index, data_type, self.len, &Arc::clone),
+        };
+        Rows {
+            len: self.len,
+            keys: self.keys.clone().filter(|_| projection.keys),
+            key_columns: Vec::new(),
+            values: projection.values.iter().zip(&projection.types).map(value).collect(),
+        }
+    }
+
     /// [`Rows::project`] of all rows, if it copies none: the columns are held as they are to be shown.
     pub fn shared(&self, projection: &Projection) -> Option<Rows> {
         let mut columns = projection.values.iter().zip(&projection.types);
@@ -135,7 +150,27 @@ impl Rows {
         keys: impl Fn() -> Keys,
         pick: impl Fn(&ArrayRef) -> ArrayRef,
     ) -> Rows {
-        let value = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
+        let value = |(&index, data_type): (&usize, &DataType)| {
+            self.projected_value(projection, index, data_type, len, &pick)
+        };
+        Rows {
+            len,
+            keys: projection.keys.then(keys),
+            key_columns: Vec::new(),
+            values: projection.values.iter().zip(&projection.types).map(value).collect(),
+        }
+    }
+
+    /// A value of `len` rows that `pick` takes of an array.
+    fn projected_value(
+        &self,
+        projection: &Projection,
+        index: usize,
+        data_type: &DataType,
+        len: usize,
+        pick: &impl Fn(&ArrayRef) -> ArrayRef,
+    ) -> ArrayRef {
+        match self.values.get(index) {
             // Of a column that was dropped since.
             Some(_) if *data_type == DataType::Null => new_null_array(data_type, len),
             Some(array) => restored(&pick(array), data_type),
@@ -147,12 +182,6 @@ impl Rows {
                     None => new_null_array(data_type, len),
                 }
             }
-        };
-        Rows {
-            len,
-            keys: projection.keys.then(keys),
-            key_columns: Vec::new(),
-            values: projection.values.iter().zip(&projection.types).map(value).collect(),
         }
     }
 
