@@ -14,6 +14,7 @@ pub(crate) mod fixed;
 mod keys;
 mod keys_builder;
 mod encoding;
+mod from_columns;
 mod bound;
 mod fences;
 #[cfg(test)]
@@ -23,9 +24,10 @@ pub use bound::Bound;
 pub(crate) use bound::compare_parts;
 pub(crate) use encoding::shared_len;
 pub use encoding::{
-    decode_column, decode_values, encode_keys, encode_value, has_more_columns, leading_word,
-    separator, split_column,
+    decode_column, decode_values, encode_value, has_more_columns, leading_word, separator,
+    split_column,
 };
 pub use fences::{KeyFences, RankSearch, search_together};
+pub use from_columns::encode_keys;
 pub use keys::Keys;
 pub(crate) use keys_builder::KeysBuilder;

@@ -27,6 +27,23 @@ pub fn value_bytes(array: &dyn Array) -> usize {
     nulls + values
 }
 
+/// [`value_bytes`] of the array without a dictionary: of one with a dictionary of texts, in O(rows), those of each row's text.
+pub fn flat_bytes(array: &dyn Array) -> usize {
+    let by_code = array.as_any_dictionary_opt().filter(|by_code| !by_code.values().is_empty());
+    let Some((by_code, offsets)) =
+        by_code.and_then(|by_code| Some((by_code, string_offsets(by_code.values())?)))
+    else {
+        return value_bytes(array);
+    };
+    let lens = text_lens(&by_code.normalized_keys(), offsets).fold(0, usize::saturating_add);
+    lens.saturating_add((array.len() + 1) * size_of::<i32>() + array.len().div_ceil(8))
+}
+
+/// How long the text of each code is, by the place where each text begins and the end of the last.
+pub fn text_lens(codes: &[usize], offsets: &[i32]) -> impl Iterator<Item = usize> {
+    codes.iter().map(|code| (offsets[code + 1] - offsets[*code]) as usize)
+}
+
 /// [`value_bytes`] of all columns.
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|column| value_bytes(column)).fold(0, usize::saturating_add)

@@ -8,6 +8,7 @@ pub mod shape;
 pub mod model;
 pub mod hashed_condition;
 pub mod read_back;
+pub mod texts_by_code;
 pub mod random_ops;
 pub mod cached_file;
 pub mod fault_directory;

@@ -17,6 +17,7 @@ use crate::hashed_condition::HashedCondition;
 use crate::model::{ModelBetween, ModelSelection, ModelTable};
 use crate::read_back::{check_table, random_key, random_selection, random_sets, to_selection};
 use crate::shape::{Policy, Shape};
+use crate::texts_by_code::texts_by_code;
 
 /// Tables at once, at most.
 const TABLE_COUNT_MAX: usize = 4;
@@ -431,7 +432,10 @@ impl RandomOps {
         };
         let shape = &self.model[&name].shape;
         let rows = shape.rows(&mut self.rng, count);
-        let batch = shape.batch(&rows);
+        let batch = match (shape.batch(&rows), self.rng.below(3)) {
+            (batch, 0) => texts_by_code(&batch),
+            (batch, _) => batch,
+        };
         Pending { name, rows, batch }
     }
 

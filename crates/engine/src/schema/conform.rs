@@ -1,9 +1,11 @@
 //! Bringing a caller's batch to the table's columns and types, without losing anything on the way.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, FieldRef, Schema};
 use arrow_select::filter::FilterBuilder;
 use drillcore_format::schema::TableSchema;
 use drillcore_format::type_name::type_name;
@@ -107,6 +109,32 @@ pub fn conform(
     batch: &RecordBatch,
     options: AppendOptions,
 ) -> Result<Conformed> {
+    conform_columns(schema, keyed, batch, options, cast_rows)
+}
+
+/// [`conform`] for rows whose keys are encoded: key columns of texts that came as dictionaries stay so.
+pub fn conform_by_code(
+    schema: &TableSchema,
+    keyed: &[usize],
+    batch: &RecordBatch,
+    options: AppendOptions,
+) -> Result<Conformed> {
+    conform_columns(schema, keyed, batch, options, |values, to, column| {
+        let is_keyed = || keyed.iter().any(|&keyed| schema.columns.field(keyed).name() == column);
+        match with_texts(values, to, column)? {
+            Some(by_code) if is_keyed() => Ok((by_code, Vec::new())),
+            _ => cast_rows(values, to, column),
+        }
+    })
+}
+
+fn conform_columns(
+    schema: &TableSchema,
+    keyed: &[usize],
+    batch: &RecordBatch,
+    options: AppendOptions,
+    cast: impl Fn(&ArrayRef, &DataType, &str) -> Result<(ArrayRef, Vec<Rejected>)>,
+) -> Result<Conformed> {
     let AppendOptions { on_error, fill_nulls } = options;
     let places = places(schema, batch)?;
     let whole_row = if fill_nulls { 0 } else { schema.whole_row_columns().len() };
@@ -119,9 +147,9 @@ pub fn conform(
             lacking.extend((index < whole_row).then_some(field.name().as_str()));
             continue;
         };
-        let (values, bad) = cast_rows(values, field.data_type(), field.name())?;
+        let (values, bad) = cast(values, field.data_type(), field.name())?;
         rejected.extend(bad);
-        if !field.is_nullable() && values.null_count() > 0 {
+        if !field.is_nullable() {
             rejected.extend(nulls_in(field, &values));
         }
         if schema.weights.contains(&index) {
@@ -206,8 +234,11 @@ fn missing_column(schema: &TableSchema, index: usize, rows: usize) -> Result<Arr
 }
 
 fn nulls_in(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
+    let Some(nulls) = values.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
+        return Vec::new();
+    };
     (0..values.len())
-        .filter(|&row| values.is_null(row))
+        .filter(|&row| nulls.is_null(row))
         .map(|row| Rejected {
             row: row as u64,
             reason: format!("column {:?} is not nullable, but the value is null", field.name()),
@@ -234,6 +265,23 @@ fn without_weight(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
             reason: format!("weight column {:?} {}", field.name(), reason(why)),
         })
         .collect()
+}
+
+/// A dictionary whose values are texts, wherever they lie in memory, with those in the type of the table's texts. `None` for other
+/// columns, and for a dictionary that is larger than the batch, of which few values may be used.
+fn with_texts(values: &ArrayRef, to: &DataType, column: &str) -> Result<Option<ArrayRef>> {
+    let DataType::Dictionary(..) = values.data_type() else { return Ok(None) };
+    let by_code = values.as_any_dictionary();
+    let texts = by_code.values();
+    if *to != DataType::Utf8 || texts.is_empty() || texts.len() > values.len() {
+        return Ok(None);
+    }
+    match texts.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+            Ok(Some(by_code.with_values(cast(texts, to, column)?)))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Casts what can be cast, and lists the rows whose value would change.
@@ -265,20 +313,26 @@ fn keep_good_rows(
         columns = kept.collect::<std::result::Result<_, _>>().map_err(fault)?;
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(schema.columns.clone(), columns, &options).map_err(fault)
+    let fields = schema.columns.fields().iter().zip(&columns);
+    let shape = match fields.clone().all(|(field, array)| field.data_type() == array.data_type()) {
+        true => schema.columns.clone(),
+        false => {
+            let of_array = |(field, array): (&FieldRef, &ArrayRef)| {
+                field.as_ref().clone().with_data_type(array.data_type().clone())
+            };
+            Arc::new(Schema::new(fields.map(of_array).collect::<Vec<_>>()))
+        }
+    };
+    RecordBatch::try_new_with_options(shape, columns, &options).map_err(fault)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use arrow_array::builder::{ListBuilder, NullBuilder, StringBuilder};
-    use arrow_array::cast::AsArray;
     use arrow_array::{
         BinaryArray, Float64Array, Int32Array, Int64Array, StringArray, StringViewArray,
     };
-    use arrow_schema::Schema;
 
     fn schema() -> TableSchema {
         let columns = Arc::new(Schema::new(vec![

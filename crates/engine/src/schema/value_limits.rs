@@ -6,7 +6,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Schema};
-use drillcore_format::value_bytes::{string_offsets, value_bytes};
+use drillcore_format::value_bytes::{string_offsets, text_lens, value_bytes};
 
 /// Bytes of a string, of binary, or of all items of a list with four for each.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
@@ -57,19 +57,35 @@ pub fn first_long_key(key: &[ArrayRef]) -> Option<(usize, usize)> {
 
 /// The rows whose values together have more bytes than `limit`, of columns of strings and lists.
 fn longer_than(columns: &[&ArrayRef], limit: usize) -> Vec<(usize, usize)> {
-    let lengths = || columns.iter().filter_map(|values| Lengths::of(values));
-    if lengths().map(|lengths| lengths.total()).sum::<usize>() <= limit {
+    // What most batches end with: no row has more than the longest value of each column.
+    if columns.iter().map(|values| longest(values)).fold(0, usize::saturating_add) <= limit {
         return Vec::new();
     }
-    let lengths: Vec<Lengths> = lengths().collect();
+    let lengths: Vec<Lengths> = columns.iter().filter_map(|values| Lengths::of(values)).collect();
     let rows = columns.first().map_or(0, |values| values.len());
     let bytes = |row: usize| lengths.iter().map(|lengths| lengths.at(row)).sum::<usize>();
     (0..rows).map(|row| (row, bytes(row))).filter(|(_, bytes)| *bytes > limit).collect()
 }
 
+/// The most bytes that a value has, or for lists all values together.
+fn longest(values: &ArrayRef) -> usize {
+    if let Some(by_code) = values.as_any_dictionary_opt() {
+        return longest(by_code.values());
+    }
+    match (string_offsets(values), Lengths::of(values)) {
+        (Some(offsets), _) => {
+            offsets.windows(2).fold(0, |most, ends| most.max(ends[1] - ends[0])) as usize
+        }
+        (None, Some(Lengths::Lists(lists, items))) => in_lists(lists, items, 0, lists.len() - 1),
+        (None, _) => 0,
+    }
+}
+
 /// How long the values of a column are.
 enum Lengths<'a> {
     Strings(&'a [i32]),
+    /// Of texts that came as a dictionary.
+    Codes(Vec<usize>),
     /// Where each list begins among the items, and each item among the bytes.
     Lists(&'a [i32], &'a [i32]),
 }
@@ -81,20 +97,20 @@ impl Lengths<'_> {
                 let lists = values.as_list::<i32>();
                 Some(Lengths::Lists(lists.value_offsets(), string_offsets(lists.values())?))
             }
+            DataType::Dictionary(..) => {
+                let by_code = values.as_any_dictionary();
+                let offsets = string_offsets(by_code.values()).filter(|ends| ends.len() > 1)?;
+                let codes = by_code.normalized_keys();
+                Some(Lengths::Codes(text_lens(&codes, offsets).collect()))
+            }
             _ => string_offsets(values).map(Lengths::Strings),
-        }
-    }
-
-    fn total(&self) -> usize {
-        match self {
-            Lengths::Strings(offsets) => span(offsets, 0, offsets.len() - 1),
-            Lengths::Lists(lists, items) => in_lists(lists, items, 0, lists.len() - 1),
         }
     }
 
     fn at(&self, row: usize) -> usize {
         match self {
             Lengths::Strings(offsets) => span(offsets, row, row + 1),
+            Lengths::Codes(lens) => lens[row],
             Lengths::Lists(lists, items) => in_lists(lists, items, row, row + 1),
         }
     }

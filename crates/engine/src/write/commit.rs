@@ -16,7 +16,7 @@ use drillcore_format::key::Keys;
 use drillcore_format::logged_commit::{SourcePosition, put_batch, put_source_position};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::TableSchema;
-use drillcore_format::value_bytes::batch_bytes;
+use drillcore_format::value_bytes::flat_bytes;
 use drillcore_storage::error::Result as StorageResult;
 use drillcore_storage::log::wal::Wal;
 
@@ -29,7 +29,7 @@ use crate::pieces::run::UncommittedRun;
 use crate::policy::column_changes::with_discovered;
 use crate::policy::refusals::check_deletes_by_key;
 use crate::policy::table_policy::TablePolicy;
-use crate::schema::conform::{AppendOptions, Conformed, Rejected, conform};
+use crate::schema::conform::{AppendOptions, Conformed, Rejected, conform, conform_by_code};
 use crate::schema::value_limits::{KEY_BYTES_MAX, first_long_key};
 use crate::schema::whole_keys::encode_whole_keys;
 use crate::state::core::{Core, Underway};
@@ -211,7 +211,7 @@ pub fn prepare(
         interrupt.check()?;
         let (shape, batch, widening) = with_discovered_columns(shape, batch)?;
         let (wanted, keyed) = TablePolicy::of(&shape.layout).batches();
-        let Conformed { batch, rejected } = conform(&wanted, &keyed, &batch, options)?;
+        let Conformed { batch, rejected } = conform_by_code(&wanted, &keyed, &batch, options)?;
         prepared.rejected.extend(rejected);
         prepared.rows += batch.num_rows() as u64;
         interrupt.check()?;
@@ -327,7 +327,8 @@ fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRu
 
 /// Refuses a batch whose keys may not fit one array: encoded they take up to twice their bytes.
 fn check_encodable(batch: &RecordBatch) -> Result<()> {
-    let bytes = batch_bytes(batch);
+    let columns = batch.columns().iter();
+    let bytes = columns.map(|column| flat_bytes(column)).fold(0, usize::saturating_add);
     if bytes as u64 >= COMMIT_BYTES_MAX {
         return Err(Error::invalid(format!(
             "the batch has {bytes} bytes; the limit per commit is {COMMIT_BYTES_MAX}. Append in smaller \

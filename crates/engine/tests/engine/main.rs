@@ -13,6 +13,7 @@ mod estimates_of_times;
 mod face;
 mod fixtures;
 mod heavy_tails;
+mod keys_by_code;
 mod limits;
 mod levels;
 mod liveness;

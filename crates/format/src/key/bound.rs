@@ -6,7 +6,8 @@ use arrow_array::{Array, ArrayRef};
 
 use crate::cursor::{Cursor, put_bytes};
 use crate::error::Result;
-use crate::key::encoding::{encode_keys, encode_value};
+use crate::key::encoding::encode_value;
+use crate::key::from_columns::encode_keys;
 
 /// A place between encoded keys.
 ///

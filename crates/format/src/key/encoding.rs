@@ -12,184 +12,37 @@ use crate::key::fixed::{Fixed, with_fixed_type};
 use crate::key::keys::Keys;
 
 /// A null, or with nothing behind it the end of a shorter key.
-const NULL: u8 = 0x00;
+pub(super) const NULL: u8 = 0x00;
 /// A value follows.
 pub(super) const PRESENT: u8 = 0x01;
 /// Ends a string.
-const END: u8 = 0x00;
+pub(super) const END: u8 = 0x00;
 /// Stands before the substitute of a byte that is `END` or `ESCAPE` itself.
 const ESCAPE: u8 = 0x01;
 /// What follows `ESCAPE`, for the string bytes 0x00 and 0x01. Neither is `END`, so the end of a
 /// string is the first `END` in sight.
 const ESCAPED: [u8; 2] = [0x01, 0x02];
 
-/// Encodes one key a row from key columns of equal length, most significant first.
-///
-/// O(bytes), column by column: lengths first, unless they are all the same, then one buffer of exact size. Panics if the
-/// keys exceed 2 GiB.
-pub fn encode_keys(columns: &[ArrayRef]) -> Keys {
-    let row_count = columns.first().map_or(0, |column| column.len());
-    assert!(columns.iter().all(|column| column.len() == row_count), "key columns differ in length");
-    if let Some(widths) = even_widths(columns) {
-        return encode_even(columns, &widths, row_count);
-    }
-    let kept = kept_columns(columns, row_count);
-    let keeps = |row: usize, position: usize| kept.as_ref().is_none_or(|kept| kept[row] > position);
-
-    let mut lengths = vec![0usize; row_count];
-    for (position, column) in columns.iter().enumerate() {
-        add_lengths(column, &mut lengths, |row| keeps(row, position));
-    }
-    let mut offsets = Vec::with_capacity(row_count + 1);
-    offsets.push(0i32);
-    let mut total = 0usize;
-    for length in &mut lengths {
-        let start = total;
-        total += *length;
-        // From here on the row's place to write to.
-        *length = start;
-        offsets.push(i32::try_from(total).expect("the keys of one batch exceed 2 GiB"));
-    }
-    let mut places = lengths;
-    let mut bytes = vec![0u8; total];
-    for (position, column) in columns.iter().enumerate() {
-        fill(column, &mut bytes, &mut places, |row| keeps(row, position));
-    }
-    Keys::new(offsets, bytes)
-}
-
-/// The length of each column's values, tags included, where no value is a string or null.
-fn even_widths(columns: &[ArrayRef]) -> Option<Vec<usize>> {
-    let width = |column: &ArrayRef| match column.null_count() {
-        0 => payload_width(column.data_type()).map(|width| 1 + width),
-        _ => None,
-    };
-    columns.iter().map(width).collect()
-}
-
-/// [`encode_keys`] of columns with values of these lengths: no key needs its place looked up.
-fn encode_even(columns: &[ArrayRef], widths: &[usize], row_count: usize) -> Keys {
-    let width: usize = widths.iter().sum();
-    assert!(i32::try_from(row_count * width).is_ok(), "the keys of one batch exceed 2 GiB");
-    let mut bytes = vec![PRESENT; row_count * width];
-    let mut begin = 0;
-    for (column, column_width) in columns.iter().zip(widths) {
-        // Behind the tag.
-        let payload = begin + 1..begin + column_width;
-        let payloads = bytes.chunks_exact_mut(width).map(|key| &mut key[payload.clone()]);
-        match column.data_type() {
-            DataType::Boolean => {
-                let values = column.as_boolean().values();
-                payloads.zip(values).for_each(|(payload, value)| payload[0] = u8::from(value));
-            }
-            data_type => with_fixed_type!(data_type, T => {
-                let values = column.as_primitive::<T>().values();
-                payloads.zip(values).for_each(|(payload, value)| value.put_ordered(payload));
-            }, panic!("{data_type} is not a key type of one length")),
-        }
-        begin += column_width;
-    }
-    Keys::even(row_count, width, bytes)
-}
-
-/// How many columns each row's key keeps, or `None` where all rows keep all.
-fn kept_columns(columns: &[ArrayRef], row_count: usize) -> Option<Vec<usize>> {
-    columns.last().filter(|last| last.null_count() > 0)?;
-    let kept = |row| columns.iter().rposition(|column| column.is_valid(row)).map_or(0, |at| at + 1);
-    Some((0..row_count).map(kept).collect())
-}
-
-/// Adds the encoded length of each kept row's value.
-fn add_lengths(column: &ArrayRef, lengths: &mut [usize], keeps: impl Fn(usize) -> bool) {
-    let payload = payload_width(column.data_type());
-    let strings = payload.is_none().then(|| column.as_string::<i32>());
-    let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
-    for (row, length) in lengths.iter_mut().enumerate() {
-        if !keeps(row) {
-            continue;
-        }
-        *length += match nulls {
-            Some(nulls) if nulls.is_null(row) => 1,
-            _ => {
-                1 + match strings {
-                    Some(strings) => string_len(strings.value(row).as_bytes()),
-                    None => payload.expect("a column that is no string has a width"),
-                }
-            }
-        };
-    }
-}
-
-/// Writes each kept row's value at its place and moves the place behind it.
-fn fill(column: &ArrayRef, out: &mut [u8], places: &mut [usize], keeps: impl Fn(usize) -> bool) {
-    match column.data_type() {
-        DataType::Boolean => {
-            let values = column.as_boolean();
-            fill_with(column, out, places, keeps, |row, out| {
-                out[0] = u8::from(values.value(row));
-                1
-            });
-        }
-        DataType::Utf8 => {
-            let values = column.as_string::<i32>();
-            fill_with(column, out, places, keeps, |row, out| {
-                put_string(values.value(row).as_bytes(), out)
-            });
-        }
-        data_type => with_fixed_type!(data_type, T => {
-            let values = column.as_primitive::<T>().values();
-            let width = <T as ArrowPrimitiveType>::Native::WIDTH;
-            fill_with(column, out, places, keeps, |row, out| {
-                values[row].put_ordered(&mut out[..width]);
-                width
-            });
-        }, panic!("{data_type} is not a key type")),
-    }
-}
-
-/// [`fill`] with the type known: `put` writes the payload of a row and returns its length.
-fn fill_with(
-    column: &ArrayRef,
-    out: &mut [u8],
-    places: &mut [usize],
-    keeps: impl Fn(usize) -> bool,
-    put: impl Fn(usize, &mut [u8]) -> usize,
-) {
-    let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
-    for (row, place) in places.iter_mut().enumerate() {
-        if !keeps(row) {
-            continue;
-        }
-        if nulls.is_some_and(|nulls| nulls.is_null(row)) {
-            out[*place] = NULL;
-            *place += 1;
-        } else {
-            out[*place] = PRESENT;
-            *place += 1 + put(row, &mut out[*place + 1..]);
-        }
-    }
-}
-
 /// Bytes of a value behind its tag, or `None` for strings.
-fn payload_width(data_type: &DataType) -> Option<usize> {
+pub(super) fn payload_width(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::Boolean => Some(1),
-        DataType::Utf8 => None,
+        DataType::Utf8 | DataType::Dictionary(..) => None,
         data_type => with_fixed_type!(data_type, T => {
             Some(<T as ArrowPrimitiveType>::Native::WIDTH)
         }, panic!("{data_type} is not a key type")),
     }
 }
 
-fn needs_escape(byte: u8) -> bool {
+pub(super) fn needs_escape(byte: u8) -> bool {
     byte <= ESCAPE
 }
 
-fn string_len(string: &[u8]) -> usize {
+pub(super) fn string_len(string: &[u8]) -> usize {
     string.len() + string.iter().filter(|byte| needs_escape(**byte)).count() + 1
 }
 
-fn put_string(string: &[u8], out: &mut [u8]) -> usize {
+pub(super) fn put_string(string: &[u8], out: &mut [u8]) -> usize {
     let mut at = string.len();
     if string.iter().any(|byte| needs_escape(*byte)) {
         at = 0;

@@ -1,6 +1,9 @@
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Int64Array, StringArray, new_null_array};
+use arrow_array::types::Int8Type;
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Int8Array, Int64Array, StringArray, new_null_array,
+};
 use arrow_schema::DataType;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -25,7 +28,45 @@ fn prefix(columns: &[ArrayRef], row: usize, count: usize) -> Vec<ArrayRef> {
     columns[..count].iter().map(|column| column.slice(row, 1)).collect()
 }
 
+/// Some texts of a dictionary, of which some are null, the row's code of one, if it has one, and where a slice of the rows begins.
+fn by_code() -> impl Strategy<Value = (Vec<Option<String>>, Vec<Option<i8>>, usize)> {
+    let texts = vec(proptest::option::of("[a-c\\x00\\x01]{0,20}"), 1..5);
+    texts.prop_flat_map(|texts| {
+        let code = proptest::option::of(0..texts.len() as i8);
+        (Just(texts), vec(code, 1..30), 0..30usize)
+    })
+}
+
 proptest! {
+    #[test]
+    fn texts_by_code_make_the_keys_of_the_texts((texts, codes, begin) in by_code()) {
+        let texts = Arc::new(StringArray::from(texts));
+        let by_code = DictionaryArray::<Int8Type>::new(Int8Array::from(codes), texts);
+        let by_code = by_code.slice(begin.min(by_code.len()), by_code.len().saturating_sub(begin));
+        let plain = arrow_select::take::take(by_code.values(), by_code.keys(), None).unwrap();
+        let by_code: ArrayRef = Arc::new(by_code);
+        let number: ArrayRef = Arc::new(Int64Array::from_iter_values(0..by_code.len() as i64));
+        for columns in [[&by_code, &number], [&number, &by_code], [&by_code, &by_code]] {
+            let plain = columns.map(|column| if Arc::ptr_eq(column, &by_code) { &plain } else { column });
+            prop_assert_eq!(encode_keys(&columns.map(Arc::clone)), encode_keys(&plain.map(Arc::clone)));
+        }
+    }
+
+    #[test]
+    fn keys_behind_each_other_are_those_of_all_parts(
+        parts in vec((vec(vec(any::<u8>(), 0..3), 0..6), 0..6usize), 1..5)
+    ) {
+        let parts: Vec<Keys> = parts
+            .iter()
+            .map(|(keys, begin)| {
+                let keys: Keys = keys.iter().collect();
+                keys.slice(*begin.min(&keys.len()), keys.len().saturating_sub(*begin))
+            })
+            .collect();
+        let all: Keys = parts.iter().flat_map(|part| part.iter()).collect();
+        prop_assert_eq!(Keys::concat(&parts.iter().collect::<Vec<_>>()), all);
+    }
+
     #[test]
     fn keys_compare_as_their_tuples(columns in key_columns()) {
         let keys = encode_keys(&columns);

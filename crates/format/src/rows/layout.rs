@@ -220,13 +220,18 @@ impl Layout {
 
     /// Rows of a batch that has exactly the table's columns.
     ///
-    /// Keys and lists are encoded; other values are shared with the batch, or copied where they are a
+    /// Keys, whose texts may come as dictionaries, and lists are encoded; other values are shared with the batch, or copied where they are a
     /// small part of a larger buffer. Panics if the batch has other columns.
     pub fn encode(&self, batch: &RecordBatch) -> Rows {
         let fields = self.shared.schema.columns.fields();
         assert_eq!(batch.num_columns(), fields.len(), "the batch has other columns than the table");
-        for (column, field) in batch.columns().iter().zip(fields) {
-            assert_eq!(column.data_type(), field.data_type(), "type of column {:?}", field.name());
+        let places = &self.shared.places;
+        for ((column, field), place) in batch.columns().iter().zip(fields).zip(places) {
+            let given = match (column.data_type(), place) {
+                (DataType::Dictionary(_, texts), Place::Key(_)) => texts,
+                (given, _) => given,
+            };
+            assert_eq!(given, field.data_type(), "type of column {:?}", field.name());
         }
         let key_columns: Vec<ArrayRef> =
             self.shared.schema.key.iter().map(|column| batch.column(*column).clone()).collect();
@@ -238,7 +243,7 @@ impl Layout {
         if let Some(first) = values.first_mut() {
             *first = self.tombstone_flags(false, batch.num_rows());
         }
-        for (column, place) in batch.columns().iter().zip(&self.shared.places) {
+        for (column, place) in batch.columns().iter().zip(places) {
             if let Place::Value(index) = place {
                 values[*index] = Some(stored(column));
             }

@@ -1,0 +1,232 @@
+//! Keys out of columns of values.
+
+use std::borrow::Cow;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+
+use crate::key::encoding::{
+    END, NULL, PRESENT, needs_escape, payload_width, put_string, string_len,
+};
+use crate::key::fixed::{Fixed, with_fixed_type};
+use crate::key::keys::{Keys, offset};
+use crate::value_bytes::text_lens;
+
+/// Bytes that are moved at once, however few are wanted: a length that is known takes a few instructions, others a call.
+const CHUNK: usize = 16;
+
+/// Encodes one key a row from key columns of equal length, most significant first.
+///
+/// O(bytes). Texts may come as dictionaries. Panics if the keys exceed 2 GiB.
+pub fn encode_keys(columns: &[ArrayRef]) -> Keys {
+    let row_count = columns.first().map_or(0, |column| column.len());
+    assert!(columns.iter().all(|column| column.len() == row_count), "key columns differ in length");
+    if let Some(widths) = even_widths(columns) {
+        return encode_even(columns, &widths, row_count);
+    }
+    let payloads: Vec<Payloads> = columns.iter().map(Payloads::of).collect();
+    let bytes_max = payloads.iter().map(|column| column.bytes_max(row_count)).sum();
+    let mut out = KeyWriter::new(bytes_max);
+    let mut offsets = Vec::with_capacity(row_count + 1);
+    offsets.push(0);
+    for row in 0..row_count {
+        // Nulls at the end of a key are dropped.
+        let kept = payloads.iter().rposition(|column| !column.is_null(row)).map_or(0, |at| at + 1);
+        payloads[..kept].iter().for_each(|column| column.put(row, &mut out));
+        offsets.push(offset(out.len()));
+    }
+    Keys::new(offsets, out.finish())
+}
+
+/// The length of each column's values, tags included, where no value is a string or null.
+fn even_widths(columns: &[ArrayRef]) -> Option<Vec<usize>> {
+    let width = |column: &ArrayRef| match column.null_count() {
+        0 => payload_width(column.data_type()).map(|width| 1 + width),
+        _ => None,
+    };
+    columns.iter().map(width).collect()
+}
+
+/// [`encode_keys`] of columns with values of these lengths: no key needs its place looked up.
+fn encode_even(columns: &[ArrayRef], widths: &[usize], row_count: usize) -> Keys {
+    let width: usize = widths.iter().sum();
+    assert!(i32::try_from(row_count * width).is_ok(), "the keys of one batch exceed 2 GiB");
+    let mut bytes = vec![PRESENT; row_count * width];
+    let mut begin = 0;
+    for (column, column_width) in columns.iter().zip(widths) {
+        // Behind the tag.
+        let payload = begin + 1..begin + column_width;
+        let payloads = bytes.chunks_exact_mut(width).map(|key| &mut key[payload.clone()]);
+        match column.data_type() {
+            DataType::Boolean => {
+                let values = column.as_boolean().values();
+                payloads.zip(values).for_each(|(payload, value)| payload[0] = u8::from(value));
+            }
+            data_type => with_fixed_type!(data_type, T => {
+                let values = column.as_primitive::<T>().values();
+                payloads.zip(values).for_each(|(payload, value)| value.put_ordered(payload));
+            }, panic!("{data_type} is not a key type of one length")),
+        }
+        begin += column_width;
+    }
+    Keys::even(row_count, width, bytes)
+}
+
+/// The payloads of one column's values, which they write behind their tags, found by row.
+struct Payloads<'c> {
+    /// Of texts without their ends.
+    bytes: Cow<'c, [u8]>,
+    places: Places<'c>,
+    /// By row, if some are null.
+    nulls: Option<NullBuffer>,
+}
+
+/// Where payloads lie.
+enum Places<'c> {
+    /// One behind the other, each of so many bytes.
+    Even(usize),
+    /// Of texts: where each begins, and the end of the last.
+    Texts(Cow<'c, [i32]>),
+    /// Of texts that occur several times: the number of each row's text, and where texts begin.
+    Codes(Vec<usize>, Cow<'c, [i32]>),
+}
+
+/// A buffer that keys are written into, one behind the other.
+struct KeyWriter {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl<'c> Payloads<'c> {
+    /// O(bytes of the values), of texts O(bytes / 16) or so, unless some must be escaped.
+    pub fn of(column: &'c ArrayRef) -> Payloads<'c> {
+        let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let (bytes, places) = match column.data_type() {
+            DataType::Utf8 => {
+                let (bytes, offsets) = texts(column);
+                (bytes, Places::Texts(offsets))
+            }
+            DataType::Dictionary(..)
+                if nulls.as_ref().is_some_and(|nulls| nulls.null_count() == nulls.len()) =>
+            {
+                (Cow::Borrowed(&[][..]), Places::Even(0))
+            }
+            DataType::Dictionary(..) => {
+                let column = column.as_any_dictionary();
+                let (bytes, offsets) = texts(column.values());
+                (bytes, Places::Codes(column.normalized_keys(), offsets))
+            }
+            DataType::Boolean => {
+                let values = column.as_boolean().values();
+                (Cow::Owned(values.iter().map(u8::from).collect()), Places::Even(1))
+            }
+            data_type => with_fixed_type!(data_type, T => {
+                let width = <T as ArrowPrimitiveType>::Native::WIDTH;
+                let values = column.as_primitive::<T>().values();
+                let mut bytes = vec![0; values.len() * width];
+                let payloads = bytes.chunks_exact_mut(width);
+                payloads.zip(values).for_each(|(payload, value)| value.put_ordered(payload));
+                (Cow::Owned(bytes), Places::Even(width))
+            }, panic!("{data_type} is not a key type")),
+        };
+        Payloads { bytes, places, nulls }
+    }
+
+    pub fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    /// The most bytes that values of so many rows take in keys. O(rows) where texts occur several times.
+    pub fn bytes_max(&self, rows: usize) -> usize {
+        rows + match &self.places {
+            Places::Even(width) => rows * width,
+            Places::Texts(offsets) => rows + (offsets[rows] - offsets[0]) as usize,
+            Places::Codes(codes, offsets) => rows + text_lens(codes, offsets).sum::<usize>(),
+        }
+    }
+
+    /// Writes the tag and the payload of a row.
+    #[inline]
+    pub fn put(&self, row: usize, out: &mut KeyWriter) {
+        if self.is_null(row) {
+            out.push(NULL);
+            return;
+        }
+        out.push(PRESENT);
+        let mut put_text = |text: usize, offsets: &[i32]| {
+            let (begin, end) = (offsets[text] as usize, offsets[text + 1] as usize);
+            out.copy(&self.bytes, begin, end - begin);
+            out.push(END);
+        };
+        match &self.places {
+            Places::Even(width) => out.copy(&self.bytes, row * width, *width),
+            Places::Texts(offsets) => put_text(row, offsets),
+            Places::Codes(codes, offsets) => put_text(codes[row], offsets),
+        }
+    }
+}
+
+/// The bytes of texts as keys have them, and where they begin in them: those of the array itself, unless some are escaped.
+fn texts(array: &dyn Array) -> (Cow<'_, [u8]>, Cow<'_, [i32]>) {
+    let texts = array.as_string::<i32>();
+    let offsets = texts.value_offsets();
+    let bytes = texts.value_data();
+    let used = &bytes[offsets[0] as usize..offsets[texts.len()] as usize];
+    // Without an early end, so that many bytes are looked at in one instruction.
+    let least = used.iter().fold(u8::MAX, |least, byte| least.min(*byte));
+    if !needs_escape(least) {
+        return (bytes.into(), offsets.into());
+    }
+    let mut escaped = Vec::with_capacity(used.len() + used.len() / 8);
+    let mut begins = Vec::with_capacity(offsets.len());
+    begins.push(0);
+    for ends in offsets.windows(2) {
+        let text = &bytes[ends[0] as usize..ends[1] as usize];
+        let begin = escaped.len();
+        escaped.resize(begin + string_len(text), 0);
+        put_string(text, &mut escaped[begin..]);
+        // The end is put behind each text that is used.
+        escaped.pop();
+        begins.push(offset(escaped.len()));
+    }
+    (escaped.into(), begins.into())
+}
+
+impl KeyWriter {
+    /// With room for keys of `bytes_max` bytes together.
+    pub fn new(bytes_max: usize) -> KeyWriter {
+        KeyWriter { bytes: vec![0; bytes_max + CHUNK], at: 0 }
+    }
+
+    /// Bytes of the keys so far.
+    pub fn len(&self) -> usize {
+        self.at
+    }
+
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        self.bytes[self.at] = byte;
+        self.at += 1;
+    }
+
+    /// Writes `len` of the bytes from `begin` on.
+    #[inline]
+    fn copy(&mut self, bytes: &[u8], begin: usize, len: usize) {
+        match bytes.get(begin..begin + CHUNK) {
+            // What is too much is written over by what follows, or is behind the last key.
+            Some(chunk) if len <= CHUNK => {
+                self.bytes[self.at..self.at + CHUNK].copy_from_slice(chunk);
+            }
+            _ => self.bytes[self.at..self.at + len].copy_from_slice(&bytes[begin..begin + len]),
+        }
+        self.at += len;
+    }
+
+    pub fn finish(mut self) -> Vec<u8> {
+        self.bytes.truncate(self.at);
+        self.bytes.shrink_to_fit();
+        self.bytes
+    }
+}
