@@ -1,6 +1,6 @@
 # make demo   the demo on real flights; writes demo-report.html
 # make test   every test, in Rust and in Python
-# make schedules   of these, only publication of commits under many orders of its threads; a build of its own
+# make schedules   of these, only publication of commits under many orders of its threads; builds the engine once more
 # make lint   formatting, lints, types, spelling and workflows; each finding is an error
 # make bench  this build beside SQLite, as a table and JSON lines; make bench BENCH="reads --rows 1000000"
 # make docs   the pages as a site, with the Rust and the Python API, in target/site
@@ -29,7 +29,7 @@ test: announcement extension $(STAMP)/spark-packages
 	$(MAKE) schedules
 
 schedules: | tools
-	RUSTFLAGS="--cfg shuttle" cargo test -p drillcore --test publication --target-dir target/shuttle
+	cargo test --workspace --features drillcore/shuttle --test publication
 
 lint: $(STAMP)/lint-packages
 	cargo fmt --all --check

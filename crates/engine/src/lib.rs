@@ -108,7 +108,7 @@ pub use select::predicate::Predicate;
 pub use select::selection::Selection;
 pub use state::moment::{At, Moment};
 pub use state::options::{Durability, Options, ReadOptions};
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 pub use state::publication_fault::PublicationFault;
 pub use write::commit::AppendResult;
 pub use write::prepared_append::PreparedAppend;

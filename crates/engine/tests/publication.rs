@@ -1,15 +1,13 @@
 //! Publication under many schedules: what becomes visible when, whichever thread goes first.
 //!
 //! Shuttle runs the real engine and the real log, one thread at a time, and chooses at each lock, atomic
-//! and wait which thread goes on. Its primitives stand in for those of the standard library only where
-//! everything is compiled for them, so there is nothing here without that:
+//! and wait which thread goes on. Its primitives stand in for those of the standard library only with the feature `shuttle`:
 //!
 //! ```text
-//! RUSTFLAGS="--cfg shuttle" cargo test -p drillcore --test publication --target-dir target/shuttle
+//! cargo test --workspace --features drillcore/shuttle --test publication
 //! ```
 //!
 //! Not explored: weak memory. Shuttle's atomics are sequentially consistent.
-#![cfg(shuttle)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,9 +23,9 @@ use drillcore::directory::{Directory, Lock, MemoryDirectory, ReadFile, WriteFile
 use drillcore::*;
 use drillcore_format::frame::{FILE_HEADER_BYTES, LogKind};
 use drillcore_format::frame_reader::FrameReader;
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-use shuttle::thread;
-use shuttle::{Config, FailurePersistence, Runner};
+use drillcore_storage::sync::shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use drillcore_storage::sync::shuttle::thread;
+use drillcore_storage::sync::shuttle::{Config, FailurePersistence, Runner};
 
 const SEED: u64 = 20_261;
 const STACK_BYTES: usize = 1 << 20;

@@ -1,6 +1,6 @@
 //! The locks, atomics and threads of everything that decides what is logged and what is visible.
 //!
-//! They are those of the standard library. Under `cfg(shuttle)` they are shuttle's, which runs one thread at
+//! They are those of the standard library. Under the feature `shuttle` they are shuttle's, which runs one thread at
 //! a time and chooses at each use which one goes on, so that a test can try many orders of the same
 //! code (`crates/engine/tests/publication.rs`). Locks that are held only over code without such a use
 //! (folders in memory, lists, counters) need none of this: they are `parking_lot`'s. Those here are not: a
@@ -11,9 +11,11 @@
 
 use std::time::Duration;
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
+pub use shuttle;
+#[cfg(feature = "shuttle")]
 use shuttle as library;
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 use std as library;
 
 use library::sync::{self, PoisonError, TryLockError};
@@ -52,17 +54,17 @@ impl<T> Mutex<T> {
 /// A value that is set once, and that any number of threads wait for. They go on all at once, without a lock that one has to
 /// give to the next.
 #[derive(Debug)]
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 pub struct Latch<T>(sync::OnceLock<T>);
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 impl<T> Default for Latch<T> {
     fn default() -> Latch<T> {
         Latch(sync::OnceLock::new())
     }
 }
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 impl<T: Clone> Latch<T> {
     /// Sets the value, if it is not set yet.
     pub fn set(&self, value: T) {
@@ -79,17 +81,17 @@ impl<T: Clone> Latch<T> {
 }
 
 #[derive(Debug)]
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 pub struct Latch<T>(Mutex<Option<T>>, Condvar);
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 impl<T> Default for Latch<T> {
     fn default() -> Latch<T> {
         Latch(Mutex::new(None), Condvar::new())
     }
 }
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 impl<T: Clone> Latch<T> {
     pub fn set(&self, value: T) {
         self.0.lock().get_or_insert(value);

@@ -27,7 +27,7 @@ use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
 use crate::state::options::{Durability, Options};
 use crate::state::plenty::Plenty;
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 use crate::state::publication_fault::PublicationFault;
 use crate::state::version::Version;
 use crate::state::work_signal::WorkSignal;
@@ -344,13 +344,13 @@ impl Core {
 
     /// All tables at the visible LSN, if it is known of all their rows whether they have expired at `clock`.
     fn version_if_known(&self, clock: u64) -> Result<Option<Arc<Version>>, Error> {
-        #[cfg(shuttle)]
+        #[cfg(feature = "shuttle")]
         let too_early = PublicationFault::LookBeforeLocking.is_injected().then(|| self.visible());
         let mut state = self.open_state()?;
         // Read under the lock, so that every run up to it is in the lists, and no run has been compacted with a
         // later one.
         let visible = self.visible();
-        #[cfg(shuttle)]
+        #[cfg(feature = "shuttle")]
         let visible = too_early.unwrap_or(visible);
         if let Some(known) = state.known_version(visible, clock) {
             return Ok(Some(known));

@@ -18,6 +18,6 @@ pub mod table_state;
 pub mod worklist;
 pub mod newest_version;
 pub mod guarded;
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 pub mod publication_fault;
 pub mod core;

@@ -1,5 +1,5 @@
 //! Deliberate faults of publication, each of which the test of publication must find: a check that nothing
-//! fails proves nothing. Only there under `cfg(shuttle)`.
+//! fails proves nothing. Only there under the feature `shuttle`.
 
 use std::cell::Cell;
 

@@ -33,7 +33,7 @@ use crate::schema::conform::{AppendOptions, Conformed, Rejected, conform, confor
 use crate::schema::value_limits::{KEY_BYTES_MAX, first_long_key};
 use crate::schema::whole_keys::encode_whole_keys;
 use crate::state::core::{Core, Underway};
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 use crate::state::publication_fault::PublicationFault;
 use crate::state::slots::Slot;
 use crate::write::admission::{admit, admit_at_once};
@@ -384,7 +384,7 @@ fn commit(
         core.state().buffered_bytes -= bytes;
         core.wake_all();
     })?;
-    #[cfg(shuttle)]
+    #[cfg(feature = "shuttle")]
     if PublicationFault::ShowBeforeLogging.is_injected() {
         core.show(lsn);
     }
