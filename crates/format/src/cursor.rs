@@ -5,17 +5,17 @@ use crate::error::{FormatError, Result};
 use crate::ids::{Lsn, LsnRange, SegmentId, TableId};
 
 /// Appends a little-endian `u16`.
-pub fn put_u16(out: &mut Vec<u8>, value: u16) {
+pub(crate) fn put_u16(out: &mut Vec<u8>, value: u16) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
 /// Appends a little-endian `u32`.
-pub fn put_u32(out: &mut Vec<u8>, value: u32) {
+pub(crate) fn put_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
 /// Appends a little-endian `u64`.
-pub fn put_u64(out: &mut Vec<u8>, value: u64) {
+pub(crate) fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
@@ -29,7 +29,7 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends an LEB128 integer of up to 128 bits.
-pub fn put_varint_u128(out: &mut Vec<u8>, mut value: u128) {
+pub(crate) fn put_varint_u128(out: &mut Vec<u8>, mut value: u128) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -38,13 +38,13 @@ pub fn put_varint_u128(out: &mut Vec<u8>, mut value: u128) {
 }
 
 /// Appends a byte string behind its varint length.
-pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// The bytes an LEB128 integer takes.
-pub fn varint_len(value: u64) -> usize {
+pub(crate) fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
@@ -56,6 +56,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    /// Reads `bytes` from their start. Errors name `what`, such as "commit" or "footer".
     pub fn new(bytes: &'a [u8], what: &'static str) -> Cursor<'a> {
         Cursor { rest: bytes, what }
     }
@@ -65,17 +66,18 @@ impl<'a> Cursor<'a> {
         self.rest
     }
 
+    /// Whether all has been read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// The part of what this cursor has not read that `later`, a clone of it, has.
-    pub fn up_to(self, later: &Cursor<'a>) -> Cursor<'a> {
+    pub(crate) fn up_to(self, later: &Cursor<'a>) -> Cursor<'a> {
         Cursor { rest: &self.rest[..self.rest.len() - later.rest.len()], what: self.what }
     }
 
     #[inline]
-    pub fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let Some((head, rest)) = self.rest.split_at_checked(len) else {
             return Err(self.error(format!("{len} bytes expected, {} left", self.rest.len())));
         };
@@ -84,22 +86,23 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    pub fn u8(&mut self) -> Result<u8> {
+    pub(crate) fn u8(&mut self) -> Result<u8> {
         Ok(self.take(1)?[0])
     }
 
-    pub fn u16(&mut self) -> Result<u16> {
+    pub(crate) fn u16(&mut self) -> Result<u16> {
         Ok(u16::from_le_bytes(self.take(2)?.try_into().expect("two bytes were taken")))
     }
 
-    pub fn u32(&mut self) -> Result<u32> {
+    pub(crate) fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes were taken")))
     }
 
-    pub fn u64(&mut self) -> Result<u64> {
+    pub(crate) fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes were taken")))
     }
 
+    /// An LEB128 integer of up to 64 bits. Fails if it is cut short or longer.
     #[inline]
     pub fn varint(&mut self) -> Result<u64> {
         // Lengths and counts mostly take one byte or two.
@@ -117,7 +120,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// An LEB128 integer of up to 32 bits.
-    pub fn varint_u32(&mut self) -> Result<u32> {
+    pub(crate) fn varint_u32(&mut self) -> Result<u32> {
         let value = self.varint()?;
         u32::try_from(value).map_err(|_| self.error(format!("{value} does not fit 32 bits")))
     }
@@ -138,7 +141,7 @@ impl<'a> Cursor<'a> {
         Err(self.error("a variable-length integer does not fit 64 bits"))
     }
 
-    pub fn varint_u128(&mut self) -> Result<u128> {
+    pub(crate) fn varint_u128(&mut self) -> Result<u128> {
         let mut value = 0u128;
         for shift in (0..128).step_by(7) {
             let byte = self.u8()?;
@@ -155,21 +158,21 @@ impl<'a> Cursor<'a> {
     }
 
     /// The number of a table.
-    pub fn table_id(&mut self) -> Result<TableId> {
+    pub(crate) fn table_id(&mut self) -> Result<TableId> {
         Ok(TableId(self.varint_below("table", TableId::MAX.0.into())? as u32))
     }
 
     /// The number of a segment, or of a postings file.
-    pub fn segment_id(&mut self) -> Result<SegmentId> {
+    pub(crate) fn segment_id(&mut self) -> Result<SegmentId> {
         Ok(SegmentId(self.varint_below("segment", SegmentId::MAX.0)?))
     }
 
-    pub fn lsn(&mut self) -> Result<Lsn> {
+    pub(crate) fn lsn(&mut self) -> Result<Lsn> {
         Ok(Lsn(self.varint_below("LSN", Lsn::MAX.0)?))
     }
 
     /// The first and the last of some commits.
-    pub fn lsns(&mut self) -> Result<LsnRange> {
+    pub(crate) fn lsns(&mut self) -> Result<LsnRange> {
         let (first, last) = (self.lsn()?, self.lsn()?);
         if first > last {
             return Err(self.error(format!("LSNs {first}..={last}")));
@@ -186,25 +189,25 @@ impl<'a> Cursor<'a> {
     }
 
     /// A byte string behind its varint length.
-    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let len = self.varint()?;
         let len = usize::try_from(len).map_err(|_| self.error("a length does not fit memory"))?;
         self.take(len)
     }
 
     /// A UTF-8 string behind its varint length.
-    pub fn str(&mut self) -> Result<&'a str> {
+    pub(crate) fn str(&mut self) -> Result<&'a str> {
         let bytes = self.bytes()?;
         std::str::from_utf8(bytes).map_err(|_| self.error("a name is not UTF-8"))
     }
 
     #[cold]
-    pub fn error(&self, detail: impl Into<String>) -> FormatError {
+    pub(crate) fn error(&self, detail: impl Into<String>) -> FormatError {
         FormatError::malformed(self.what, detail)
     }
 
     /// Fails unless everything has been read.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         if self.rest.is_empty() {
             return Ok(());
         }

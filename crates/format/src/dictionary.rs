@@ -117,10 +117,12 @@ impl DictionaryBuilder {
         self.bytes.truncate(bytes);
     }
 
+    /// Whether no text has got a code yet.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
+    /// How many different texts have a code; their codes are the numbers below it.
     pub fn len(&self) -> usize {
         self.ends.len()
     }

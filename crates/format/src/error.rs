@@ -7,13 +7,32 @@ use thiserror::Error;
 pub enum FormatError {
     /// The bytes are not the ones that were written.
     #[error("{what} has checksum {found:#010x}, expected {expected:#010x}")]
-    Checksum { what: &'static str, found: u32, expected: u32 },
+    Checksum {
+        /// The part that was read, such as "block".
+        what: &'static str,
+        /// The checksum of the bytes that were read.
+        found: u32,
+        /// The checksum that was stored with them.
+        expected: u32,
+    },
     /// The checksum holds, but the content breaks a rule of the format.
     #[error("{what} is malformed: {detail}")]
-    Malformed { what: &'static str, detail: String },
+    Malformed {
+        /// The part that was read, such as "block".
+        what: &'static str,
+        /// The rule that is broken, with the values that break it.
+        detail: String,
+    },
     /// Written by another version.
     #[error("{what} has format version {found}; this build reads version {supported}")]
-    Version { what: &'static str, found: u32, supported: u32 },
+    Version {
+        /// The part that was read, such as "block".
+        what: &'static str,
+        /// The version that it was written with.
+        found: u32,
+        /// The one version that this build reads.
+        supported: u32,
+    },
 }
 
 impl FormatError {

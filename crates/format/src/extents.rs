@@ -14,6 +14,7 @@ pub type ExtentPlace = (u64, u32);
 
 /// A place as it stands in a block.
 pub type Reference = [u8; REFERENCE_BYTES];
+/// Eight bytes of the file offset, then four of the page's length, both little-endian.
 pub const REFERENCE_BYTES: usize = 12;
 
 /// For each value of some rows' table, the references of the rows whose value lies apart; none if it is `None`.

@@ -27,7 +27,9 @@ pub(crate) const SECTOR_BYTES: usize = 512;
 /// Which log a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogKind {
+    /// The write-ahead log: one frame per commit.
     Wal,
+    /// The manifest: one frame per list of edits.
     Manifest,
 }
 
@@ -50,6 +52,7 @@ impl LogKind {
 /// What the header of a log file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileHeader {
+    /// Which log the file belongs to. Each kind begins with other bytes, so one is not read as the other.
     pub kind: LogKind,
     /// Goes into the checksum of each frame's header, so that the bytes of another file's frames are no
     /// frame in this one, wherever they turn up.

@@ -29,7 +29,9 @@ use crate::frame::{
 /// A frame with a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
+    /// The frame's number: one more than that of the frame before it. In the write-ahead log it is the LSN.
     pub sequence: u64,
+    /// What was logged. Its checksum holds; what the bytes mean is not checked yet.
     pub payload: &'a [u8],
 }
 

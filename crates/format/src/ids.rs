@@ -34,7 +34,9 @@ impl Lsn {
 /// Commits from `first` to `last`. A run or a segment has rows of these only, and a segment perhaps not all rows of theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LsnRange {
+    /// The oldest of the commits.
     pub first: Lsn,
+    /// The newest of them.
     pub last: Lsn,
 }
 

@@ -47,6 +47,7 @@ pub struct IndexPageBuilder {
 }
 
 impl IndexPageBuilder {
+    /// A builder whose page has no block yet.
     pub fn new() -> IndexPageBuilder {
         IndexPageBuilder::default()
     }
@@ -108,10 +109,12 @@ impl IndexPageBuilder {
         self.row_ends.len()
     }
 
+    /// Whether the page under construction has no block.
     pub fn is_empty(&self) -> bool {
         self.row_ends.is_empty()
     }
 
+    /// The rows of all its blocks.
     pub fn rows(&self) -> u64 {
         self.row_ends.last().map_or(0, |&rows| u64::from(rows))
     }
@@ -208,7 +211,9 @@ impl IndexPageBuilder {
 
 /// Payloads of an index page and of the pages of its filter.
 pub struct FinishedIndexPage {
+    /// The index page: separators, ends of rows and pages, weights.
     pub payload: Vec<u8>,
+    /// The filter over the keys of the page's rows, in one page or several.
     pub filter_pages: Vec<Vec<u8>>,
 }
 
@@ -217,6 +222,7 @@ pub struct FinishedIndexPage {
 pub struct BlockPlace {
     /// The ordinal of the block's first row.
     pub first_ordinal: u64,
+    /// The rows in the block, at least 1.
     pub rows: u32,
     /// File offset of the block's page.
     pub offset: u64,

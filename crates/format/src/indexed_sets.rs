@@ -21,14 +21,17 @@ impl IndexedSets {
         IndexedSets { all: true, exceptions: Arc::default() }
     }
 
+    /// No set, until some are added by [`IndexedSets::with`].
     pub fn none() -> IndexedSets {
         IndexedSets { all: false, exceptions: Arc::default() }
     }
 
+    /// Whether every set is indexed, also those that come up later.
     pub fn is_all(&self) -> bool {
         self.all && self.exceptions.is_empty()
     }
 
+    /// Whether no set is indexed.
     pub fn is_none(&self) -> bool {
         !self.all && self.exceptions.is_empty()
     }

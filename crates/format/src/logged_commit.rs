@@ -12,7 +12,9 @@ use crate::ordinal_intervals::OrdinalIntervals;
 pub struct LoggedCommit<'a> {
     /// Tables with the blocks of their new rows.
     pub batches: Vec<(TableId, &'a [u8])>,
+    /// Rows of earlier commits that this one erased.
     pub erasures: Vec<Erasure>,
+    /// How far sources have been read with this commit. A source that is not named stays where it was.
     pub positions: Vec<SourcePosition>,
 }
 
@@ -20,6 +22,7 @@ pub struct LoggedCommit<'a> {
 /// to know what the bytes mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcePosition {
+    /// The name that the caller gave the source.
     pub source: String,
     /// None of a source that is forgotten.
     pub position: Vec<u8>,
@@ -28,18 +31,29 @@ pub struct SourcePosition {
 /// Which rows of a table a commit erased. Rows of later commits are not among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Erasure {
+    /// The table whose rows were erased.
     pub table: TableId,
+    /// Which of them.
     pub rows: Erased,
 }
 
 /// Rows that were erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Erased {
-    /// All whose keys lie between two places; `None` is unbounded.
-    Range { low: Option<Bound>, high: Option<Bound> },
-    /// Rows of segments, as the manifest listed them at some version: of its file of that number, after the edit of that
-    /// number. The table had no other rows.
-    Listed { manifest: (u64, u64), segments: Vec<(SegmentId, OrdinalIntervals)> },
+    /// All whose keys lie between two places.
+    Range {
+        /// Where the range begins; `None` takes all from the least key on.
+        low: Option<Bound>,
+        /// Where it ends; `None` takes all up to the greatest key.
+        high: Option<Bound>,
+    },
+    /// Rows of segments, as the manifest listed them at some version. The table had no other rows.
+    Listed {
+        /// That version: the number of the manifest's file, and of the last edit in it.
+        manifest: (u64, u64),
+        /// The ordinals of the erased rows, per segment.
+        segments: Vec<(SegmentId, OrdinalIntervals)>,
+    },
 }
 
 /// The first byte of a change. None is zero, so that a payload does not begin with one.

@@ -17,19 +17,26 @@ use crate::schema::{TableSchema, TimeToLive, put_column, read_column};
 /// What the manifest says about a live segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentMeta {
+    /// The segment's number, which its file's name contains.
     pub id: SegmentId,
+    /// How many row versions it holds, erased ones and tombstones included.
     pub rows: u64,
     /// The length of the segment file.
     pub bytes: u64,
+    /// The commits that its rows come from.
     pub lsns: LsnRange,
+    /// How many blocks it has.
     pub blocks: u64,
 }
 
 /// One table of a named snapshot. It stands by itself, so that the table may change, or go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinnedTable {
+    /// The table's number when the snapshot was taken.
     pub table: TableId,
+    /// The table's name then.
     pub name: String,
+    /// The table's shape then, which tells how the segments below are read.
     pub schema: TableSchema,
     /// Oldest first.
     pub segments: Vec<SegmentMeta>,
@@ -49,84 +56,121 @@ pub struct PostingsMeta {
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
+    /// A table came into being, without rows.
     CreateTable {
+        /// Its number, which no table had before.
         table: TableId,
+        /// Its name, which no table has.
         name: String,
+        /// Its columns, key, sets and merge policy.
         schema: TableSchema,
     },
+    /// A table is gone, with all its segments. Named snapshots keep what they show of it.
     DropTable {
+        /// Its number, which is not used again.
         table: TableId,
     },
     /// The table has a segment more, newer than its others.
     AddSegment {
+        /// The table that grew.
         table: TableId,
+        /// Its newest segment.
         segment: SegmentMeta,
     },
     /// Segments of a table were merged. What came of them stands where the first of them stood.
     ReplaceSegments {
+        /// The table that was compacted.
         table: TableId,
+        /// The segments that were merged.
         removed: Vec<SegmentId>,
+        /// What was written of them, oldest first. None if no row was left.
         added: Vec<SegmentMeta>,
     },
     /// The table's segments hold every commit up to `lsn`.
     Flushed {
+        /// The table that was flushed.
         table: TableId,
+        /// The newest commit that its segments hold.
         lsn: Lsn,
     },
     /// Ids from this one on are unused.
     NextTable(TableId),
+    /// Segments and postings files get numbers from this one on.
     NextSegment(SegmentId),
+    /// Commits from this one on are still needed from the log.
     NextLsn(Lsn),
     /// Keeps all tables as they were at `lsn`, under a name. What had expired at `clock`, in seconds since 1970, is not shown.
     PinSnapshot {
+        /// The name that no other snapshot has.
         name: String,
+        /// The newest commit that it shows.
         lsn: Lsn,
+        /// The time, in whole seconds since 1970, against which expiry is decided.
         clock: u64,
+        /// Every table as it was then.
         tables: Vec<PinnedTable>,
     },
+    /// A named snapshot is no longer kept.
     DropSnapshot {
+        /// The snapshot's name.
         name: String,
     },
     /// The table's schema ends in one more column, which is nullable and outside the key.
     AddColumn {
+        /// The table that got the column.
         table: TableId,
+        /// The column's name and type. Rows from before are null there.
         column: FieldRef,
     },
     /// Which sets of the table are indexed from now on.
     IndexSets {
+        /// The table whose sets are meant.
         table: TableId,
+        /// All that are indexed, not only those that changed.
         indexed: IndexedSets,
     },
     /// The segment's postings lie in this file, in place of those before.
     AttachPostings {
+        /// The segment whose rows they list.
         segment: SegmentId,
+        /// The file of the postings.
         postings: PostingsMeta,
     },
     /// More rows of a table's segments were erased.
     EraseRows {
+        /// The table that the segments belong to.
         table: TableId,
+        /// The ordinals that were erased, per segment. What earlier edits erased stays erased.
         segments: Vec<(SegmentId, OrdinalIntervals)>,
     },
     /// How far a source has been read, as commits say that have left the log.
     SetPosition(SourcePosition),
     /// How long rows of the table are kept from now on.
     SetTtl {
+        /// The table whose rows expire.
         table: TableId,
+        /// The time column and the age; `None` keeps rows for good.
         ttl: Option<TimeToLive>,
     },
     /// The database's own number, by which its backups know it.
     Identify {
+        /// A random number.
         database: u128,
     },
     /// The folder is a backup.
     MarkBackup(BackupMark),
+    /// A table has another name.
     RenameTable {
+        /// The table, whose number stays.
         table: TableId,
+        /// Its new name, which no table has.
         name: String,
     },
     /// Columns of a table were renamed, dropped or widened: its shape from now on.
     Reshape {
+        /// The table whose columns changed.
         table: TableId,
+        /// Its whole shape, with where rows stored before have its columns.
         schema: TableSchema,
     },
 }

@@ -74,6 +74,7 @@ impl PageKind {
 /// Where a page lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageAddress {
+    /// The file, by its number: a segment, or a postings file.
     pub segment: SegmentId,
     /// Bytes from the start of the segment file.
     pub offset: u64,

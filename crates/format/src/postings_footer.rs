@@ -19,6 +19,7 @@ pub struct PostingsFooter {
     pub segment: SegmentId,
     /// The rows of that segment.
     pub rows: u64,
+    /// The column whose values name the sets, by its stored number.
     pub set_column: u32,
     /// The sets that are listed: one that has no entry has no rows.
     pub indexed: IndexedSets,

@@ -16,7 +16,9 @@ const FOOTER: &str = "segment footer";
 /// What a segment holds and where its resident parts lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentFooter {
+    /// The segment's own number.
     pub segment: SegmentId,
+    /// The table that the rows belong to.
     pub table: TableId,
     /// At least 1, and fewer than 2^32.
     pub rows: u64,
@@ -24,7 +26,9 @@ pub struct SegmentFooter {
     pub lsns: LsnRange,
     /// How many columns the table's schema had when the segment was written.
     pub columns: u32,
+    /// The encoded key of the first row.
     pub first_key: Vec<u8>,
+    /// The encoded key of the last row.
     pub last_key: Vec<u8>,
     /// File offset and bytes of the page that holds the index summary.
     pub summary: (u64, u32),
@@ -40,6 +44,7 @@ pub struct SegmentFooter {
     pub set_column: Option<u32>,
     /// At least 1, as each block has rows, and each index page blocks.
     pub blocks: u64,
+    /// At least 1, as there are blocks.
     pub index_pages: u64,
 }
 

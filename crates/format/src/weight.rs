@@ -20,8 +20,11 @@ pub const WEIGHTS_MAX: usize = u8::MAX as usize;
 /// Why a value is no weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoWeight {
+    /// There is no value.
     Null,
+    /// A number below zero.
     Negative,
+    /// NaN or an infinity.
     NotFinite,
     /// A float of 2³² or more.
     TooLarge,
@@ -145,6 +148,7 @@ pub fn units_in(values: &dyn Array, rows: Range<usize>) -> u128 {
 /// A row with a unit of weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowOfUnit {
+    /// The row's position among the stored rows.
     pub row: usize,
     /// What the row weighs.
     pub units: u64,

@@ -9,20 +9,49 @@ use thiserror::Error;
 /// A failed file operation or damaged bytes, with the file's name.
 #[derive(Debug, Error)]
 pub enum StorageError {
+    /// The operating system refused an operation on a file.
     #[error("cannot {action} {file}: {source}")]
-    Io { action: &'static str, file: String, source: io::Error },
+    Io {
+        /// What was being done, as a verb: "read", "sync".
+        action: &'static str,
+        /// The file's name in the directory of the database.
+        file: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// Which entries of the directory are durable is unknown, also of those that others made.
     #[error("cannot sync the directory of {file}: {source}")]
-    FolderSync { file: String, source: io::Error },
+    FolderSync {
+        /// The file whose name was to become durable.
+        file: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Bytes of a file do not decode.
     #[error("{file}, at byte {offset}: {source}")]
-    Damaged { file: String, offset: u64, source: FormatError },
+    Damaged {
+        /// The file's name in the directory of the database.
+        file: String,
+        /// Where the page, frame or header begins, in bytes from the start of the file.
+        offset: u64,
+        /// What is wrong with it.
+        source: FormatError,
+    },
+    /// Each part of a file decodes, but it contradicts another part, or another file.
     #[error("{file}: {detail}")]
-    Inconsistent { file: String, detail: String },
+    Inconsistent {
+        /// The file's name in the directory of the database.
+        file: String,
+        /// What was found, and what it contradicts.
+        detail: String,
+    },
+    /// Another process holds the lock for writing.
     #[error(
         "another process has this database open for writing; wait until it closes the database, or open it \
          read-only"
     )]
     Locked,
+    /// Another handle of this process holds the lock for writing.
     #[error(
         "this process already has this database open for writing; use that handle, or close it first"
     )]
@@ -32,13 +61,26 @@ pub enum StorageError {
         "cannot create a lease in the database directory: {source}; give the reader write permission on the \
          directory (with the sticky bit it can only remove its own files), or a copy of the database"
     )]
-    LeaseDenied { source: io::Error },
+    LeaseDenied {
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// Nothing was written.
     #[error("{file} needs {needed} more bytes, but the disk has {free} free")]
-    NoRoom { file: String, needed: u64, free: u64 },
+    NoRoom {
+        /// The file that was to be written.
+        file: String,
+        /// Bytes that it would take, with some to spare.
+        needed: u64,
+        /// Bytes that the file system has free.
+        free: u64,
+    },
     /// An earlier write failed, so what the file holds is unknown and nothing more may follow it.
     #[error("the log is closed for writing after an earlier failure: {first}; reopen the database")]
-    LogFailed { first: String },
+    LogFailed {
+        /// The message of that earlier failure.
+        first: String,
+    },
 }
 
 /// What the system had too little of, so that the same call may succeed later.

@@ -37,6 +37,7 @@ pub type Files = Vec<(u64, String)>;
 /// What the manifest says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestState {
+    /// All tables that are not dropped.
     pub tables: BTreeMap<TableId, ManifestTable>,
     /// Named snapshots.
     pub snapshots: BTreeMap<String, PinnedSnapshot>,
@@ -44,7 +45,9 @@ pub struct ManifestState {
     pub postings: BTreeMap<SegmentId, PostingsMeta>,
     /// How far sources had been read at `next_lsn`.
     pub positions: BTreeMap<String, Vec<u8>>,
+    /// Tables get numbers from this one on.
     pub next_table: TableId,
+    /// Segments and postings files get numbers from this one on.
     pub next_segment: SegmentId,
     /// The log is needed from this commit on.
     pub next_lsn: Lsn,
@@ -57,7 +60,9 @@ pub struct ManifestState {
 /// One table in the manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestTable {
+    /// No other table has it.
     pub name: String,
+    /// The newest shape. Segments from before it lack what was added since.
     pub schema: TableSchema,
     /// All commits up to here are in `segments`.
     pub flushed: Lsn,
@@ -70,9 +75,11 @@ pub struct ManifestTable {
 /// All tables at one moment, kept for good.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PinnedSnapshot {
+    /// The newest commit that it shows.
     pub lsn: Lsn,
     /// In seconds since 1970.
     pub clock: u64,
+    /// Each as it was then; the manifest keeps its segments from being removed.
     pub tables: Vec<PinnedTable>,
 }
 
@@ -90,7 +97,9 @@ pub struct Manifest {
 /// A manifest as it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestFound {
+    /// What all edits up to `version` make.
     pub state: ManifestState,
+    /// The last edit that was read.
     pub version: ManifestVersion,
     /// The length of the file then.
     pub bytes: u64,

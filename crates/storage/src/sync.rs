@@ -29,10 +29,12 @@ pub use library::{
 pub struct Mutex<T>(sync::Mutex<T>);
 
 impl<T> Mutex<T> {
+    /// An unlocked lock around `value`.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex(sync::Mutex::new(value))
     }
 
+    /// Waits until no other thread holds the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -46,6 +48,7 @@ impl<T> Mutex<T> {
         }
     }
 
+    /// The value without locking, which `&mut` makes needless.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,7 +58,7 @@ impl<T> Mutex<T> {
 /// give to the next.
 #[derive(Debug)]
 #[cfg(not(feature = "shuttle"))]
-pub struct Latch<T>(sync::OnceLock<T>);
+pub(crate) struct Latch<T>(sync::OnceLock<T>);
 
 #[cfg(not(feature = "shuttle"))]
 impl<T> Default for Latch<T> {
@@ -82,7 +85,7 @@ impl<T: Clone> Latch<T> {
 
 #[derive(Debug)]
 #[cfg(feature = "shuttle")]
-pub struct Latch<T>(Mutex<Option<T>>, Condvar);
+pub(crate) struct Latch<T>(Mutex<Option<T>>, Condvar);
 
 #[cfg(feature = "shuttle")]
 impl<T> Default for Latch<T> {
@@ -118,14 +121,18 @@ impl<T: Clone> Latch<T> {
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
+    /// A condition that no thread waits for.
     pub const fn new() -> Condvar {
         Condvar(sync::Condvar::new())
     }
 
+    /// Frees the lock until it is woken, and takes it again. May also wake without a reason, so callers check in a
+    /// loop.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// [`Condvar::wait`] for `timeout` at most.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -134,6 +141,7 @@ impl Condvar {
         self.0.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
     }
 
+    /// Wakes every thread that waits.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }

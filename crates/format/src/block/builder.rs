@@ -155,6 +155,7 @@ impl RowsBuilder {
         self.len
     }
 
+    /// Whether no row has been collected.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

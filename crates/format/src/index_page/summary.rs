@@ -26,6 +26,7 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// A summary of no pages.
     pub fn new() -> Summary {
         Summary::default()
     }
@@ -185,6 +186,7 @@ impl Summary {
         self.page_ends.len()
     }
 
+    /// Whether there is no index page.
     pub fn is_empty(&self) -> bool {
         self.page_ends.is_empty()
     }
@@ -220,6 +222,7 @@ impl Summary {
         self.statistics[page]
     }
 
+    /// The ordinal of an index page's first row. Panics if there is no such page.
     pub fn first_ordinal(&self, page: usize) -> u64 {
         self.first_ordinals[page]
     }

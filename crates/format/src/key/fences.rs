@@ -70,6 +70,7 @@ impl KeyFences {
         search[0].rank().checked_sub(1).filter(|&last| keys.value(last) == key)
     }
 
+    /// The heap bytes held.
     pub fn allocated_bytes(&self) -> usize {
         self.shared.len() + size_of_val(&*self.fences)
     }

@@ -51,6 +51,7 @@ impl Keys {
         Keys(Form::Even { len, width, bytes: bytes.into() })
     }
 
+    /// The number of keys.
     pub fn len(&self) -> usize {
         match &self.0 {
             Form::Even { len, .. } => *len,
@@ -58,6 +59,7 @@ impl Keys {
         }
     }
 
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -91,6 +93,7 @@ impl Keys {
         }
     }
 
+    /// The encoded key of a row. O(1). Panics if there is no such row.
     #[inline]
     pub fn value(&self, row: usize) -> &[u8] {
         match &self.0 {
@@ -99,6 +102,7 @@ impl Keys {
         }
     }
 
+    /// The keys, in the order of their rows.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> + DoubleEndedIterator {
         (0..self.len()).map(|row| self.value(row))
     }

@@ -64,6 +64,7 @@ impl<'a> PostingChunk<'a> {
         self.len
     }
 
+    /// The least ordinal, that of member 0. O(1).
     pub fn first(&self) -> u32 {
         self.first
     }

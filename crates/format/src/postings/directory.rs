@@ -27,6 +27,7 @@ pub struct SetEntry {
     pub value: Box<[u8]>,
     /// The number of members, at least 1.
     pub count: u64,
+    /// Where the members are listed.
     pub place: ListPlace,
     /// Of each weight column.
     pub weights: Vec<WeightTables>,
@@ -176,6 +177,7 @@ impl<'a> DirectoryPage<'a> {
         self.ends.len() / END_BYTES
     }
 
+    /// Whether no set is on this page.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -302,6 +304,7 @@ impl SetDirectorySummary {
         self.places.len()
     }
 
+    /// Whether there are no directory pages, as in a segment without indexed sets.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }

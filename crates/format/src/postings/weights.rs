@@ -39,6 +39,7 @@ pub struct WeightGroup {
     pub number: u64,
     /// What the members of all groups before it weigh.
     pub before: u128,
+    /// What the members of the group itself weigh.
     pub weight: GroupWeight,
 }
 
@@ -121,6 +122,7 @@ impl WeightTables {
         low
     }
 
+    /// Where a weight table lies. O(1). Panics if the set has no table of that number.
     pub fn place(&self, table: usize) -> ItemPlace {
         let at = table * ENTRY_BYTES + 16;
         let page = u32::from_le_bytes(self.entries[at..at + 4].try_into().expect("four bytes"));

@@ -109,6 +109,7 @@ impl Layout {
         }
     }
 
+    /// The shape of the table.
     pub fn schema(&self) -> &TableSchema {
         &self.shared.schema
     }

@@ -69,14 +69,17 @@ impl Rows {
         }
     }
 
+    /// The number of rows, also where no column is held.
     pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// Whether [`Rows::keys`] and [`Rows::key`] may be called.
     pub fn has_keys(&self) -> bool {
         self.keys.is_some()
     }
@@ -86,10 +89,12 @@ impl Rows {
         self.keys.as_ref().expect("the rows were fetched without keys")
     }
 
+    /// The encoded key of a row. Panics if the rows were fetched without keys.
     pub fn key(&self, row: usize) -> &[u8] {
         self.keys().value(row)
     }
 
+    /// The value arrays held, one per value of the projection.
     pub fn values(&self) -> &[ArrayRef] {
         &self.values
     }

@@ -14,6 +14,7 @@ pub struct Rollup {
     pub events: SchemaRef,
     /// Position in the key of the column that is truncated.
     pub time: Option<usize>,
+    /// The step of the time column.
     pub granularity: Granularity,
     /// One a column that is not in the key, in their order.
     pub metrics: Vec<Metric>,
@@ -27,24 +28,33 @@ pub struct Rollup {
 /// What a metric is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
+    /// How the events' values are folded.
     pub kind: MetricKind,
     /// Index among the columns of the events; a count has none.
     pub input: Option<usize>,
 }
 
+/// How the values of many events become one. All but the count leave nulls out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
+    /// How many events there were, whatever their values.
     Count,
+    /// Their sum, exact for integers.
     Sum,
+    /// The least of them.
     Min,
+    /// The greatest of them.
     Max,
+    /// Their mean. Stored are sum and count, so that rows can be folded further.
     Avg,
 }
 
 /// The steps to which time is truncated, counted from 1970-01-01 00:00 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Granularity {
+    /// Times stay as they are.
     None,
+    /// Times are truncated to a multiple of so many seconds.
     Seconds(u32),
 }
 

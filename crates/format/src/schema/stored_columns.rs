@@ -32,7 +32,9 @@ struct Moved {
 /// A number that no column has any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retired {
+    /// The number, which no column gets again.
     pub number: usize,
+    /// The type of the values that older rows have there.
     pub data_type: DataType,
     /// The number that took its place, if its column got a wider type.
     pub widened: Option<usize>,

@@ -54,10 +54,13 @@ pub struct TableSchema {
     pub columns: SchemaRef,
     /// Indexes of the sort key's columns, most significant first.
     pub key: Vec<usize>,
+    /// The column whose values name the sets; `None` if the table has no sets.
     pub set: Option<SetColumn>,
+    /// What rows of equal keys mean.
     pub merge: MergePolicy,
     /// Indexes of the columns that rows can be drawn by, none of them in the key.
     pub weights: Vec<usize>,
+    /// Which columns new segments also store by themselves.
     pub streams: Streams,
     /// How long rows are kept; for good without.
     pub ttl: Option<TimeToLive>,

@@ -29,6 +29,7 @@ pub struct StatisticsPageBuilder {
 }
 
 impl StatisticsPageBuilder {
+    /// A builder for segments of a table, whose page has no zone yet.
     pub fn new(table: &Layout) -> StatisticsPageBuilder {
         let layout = StatisticsLayout::new(table);
         StatisticsPageBuilder {

@@ -14,7 +14,9 @@ use crate::statistics_page::bounds::{bounds, width};
 /// How far a zone reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZoneSpan {
+    /// Rows in the zone, at least 1.
     pub rows: u64,
+    /// Blocks in the zone, at least 1.
     pub blocks: u64,
 }
 

@@ -118,10 +118,12 @@ impl Zones {
         }
     }
 
+    /// The number of zones.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -147,6 +149,7 @@ impl Zones {
         first..first + self.rows.value(zone)
     }
 
+    /// The rows and blocks of a zone. Panics if there is no such zone.
     pub fn span(&self, zone: usize) -> ZoneSpan {
         ZoneSpan { rows: self.rows.value(zone), blocks: self.blocks.value(zone) }
     }

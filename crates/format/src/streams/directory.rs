@@ -21,6 +21,7 @@ pub enum StreamColumn {
 /// One stream of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stream {
+    /// What the stream holds of each row.
     pub column: StreamColumn,
     /// Bytes of its page in each group; 0 where it has none.
     pub page_bytes: Vec<u32>,

@@ -267,6 +267,7 @@ impl<'a> StreamView<'a> {
         Ok(StreamView { rows, presence, values })
     }
 
+    /// The rows of the group, nulls included.
     pub fn rows(&self) -> usize {
         self.rows
     }

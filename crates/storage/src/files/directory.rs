@@ -44,6 +44,7 @@ pub trait Directory: Send + Sync {
     /// Gives a file another name, and takes it from the file that had it. A power cut leaves the name with the one
     /// or the other.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file; fails where there is none.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes creations, removals and names durable.
     fn sync(&self) -> io::Result<()>;
@@ -71,6 +72,7 @@ pub trait Directory: Send + Sync {
 
 /// A file that is being written, at its end, by one thread at a time.
 pub trait WriteFile: Send + Sync {
+    /// Appends bytes. They are durable after [`WriteFile::sync`]; after an error any part of them may be in the file.
     fn write_all(&self, bytes: &[u8]) -> io::Result<()>;
     /// [`WriteFile::write_all`] of several parts, one behind the other.
     fn write_all_of(&self, parts: &[&[u8]]) -> io::Result<()> {

@@ -27,7 +27,9 @@ use crate::sync::{Mutex, MutexGuard};
 /// A state of the manifest: the number of its file, and of the last edit in it. Versions rise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ManifestVersion {
+    /// The number of the manifest's file.
     pub file: u64,
+    /// The number of the edit in that file.
     pub edit: u64,
 }
 
@@ -44,6 +46,7 @@ impl ManifestVersion {
 /// What a lease holds: what has been removed since a version, and of the log the files with commits up to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
+    /// Files that a later version removed stay.
     pub version: ManifestVersion,
     /// `None` for the segments alone.
     pub log_to: Option<Lsn>,
@@ -301,6 +304,7 @@ pub struct RemovalReport {
 }
 
 impl DeferredRemovals {
+    /// Nothing waits yet. Files are removed from `directory`.
     pub fn new(directory: Arc<dyn Directory>) -> DeferredRemovals {
         DeferredRemovals { directory, waiting: Mutex::default(), sweeping: Mutex::default() }
     }

@@ -17,7 +17,9 @@ const END_BYTES: u64 = 64 << 10;
 /// How a file came into the other directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
+    /// Both directories name one file, which takes its room once.
     Linked,
+    /// The bytes are there twice.
     Copied,
 }
 

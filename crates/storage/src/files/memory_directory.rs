@@ -21,6 +21,7 @@ struct MemoryFile {
 }
 
 impl MemoryDirectory {
+    /// A directory without files.
     pub fn new() -> MemoryDirectory {
         MemoryDirectory::default()
     }

@@ -9,6 +9,7 @@ pub struct Process {
 }
 
 impl Process {
+    /// The process that calls.
     pub fn current() -> Process {
         Process { id: std::process::id() }
     }

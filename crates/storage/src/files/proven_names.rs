@@ -22,6 +22,7 @@ pub struct ProvenNames {
 }
 
 impl ProvenNames {
+    /// Passes everything on to `inner`, which no one else syncs.
     pub fn new(inner: Arc<dyn Directory>) -> ProvenNames {
         ProvenNames { inner, failure: Mutex::new(None) }
     }

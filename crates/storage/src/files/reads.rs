@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 /// A file that is read at any position by any number of threads.
 pub trait ReadFile: Send + Sync {
+    /// The length of the file in bytes.
     fn byte_len(&self) -> io::Result<u64>;
     /// Fills `buffer` from `offset` on; fewer bytes in the file are an `UnexpectedEof`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
@@ -31,6 +32,7 @@ pub trait ReadFile: Send + Sync {
 /// An open file of the operating system.
 #[derive(Debug, Clone, Copy)]
 pub struct Descriptor<'a> {
+    /// Open for reading as long as the file that gave it.
     pub fd: BorrowedFd<'a>,
     /// What offset, length and address of a read must be multiples of.
     pub alignment: usize,
@@ -46,8 +48,11 @@ pub struct FileIdentity {
 /// A range of an open file.
 #[derive(Clone)]
 pub struct ReadRequest {
+    /// The file to read from.
     pub file: Arc<dyn ReadFile>,
+    /// Bytes from the start of the file.
     pub offset: u64,
+    /// Bytes to read. A file that ends before them is an error.
     pub len: usize,
 }
 
@@ -86,6 +91,7 @@ impl ReadBytes {
         ReadBytes { bytes: start + range.start..start + range.end, ..self }
     }
 
+    /// Exactly the bytes of the range that was asked for.
     pub fn as_slice(&self) -> &[u8] {
         &self.buffer[self.bytes.clone()]
     }

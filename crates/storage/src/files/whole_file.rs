@@ -8,7 +8,7 @@ use crate::files::directory::{Directory, WriteFile};
 const UNFINISHED: &str = ".new";
 
 /// A file on stable storage that has no name of its own yet.
-pub struct UnnamedFile {
+pub(crate) struct UnnamedFile {
     unfinished: String,
     file: Box<dyn WriteFile>,
 }

@@ -129,9 +129,11 @@ pub(super) struct LogFile {
 
 /// A file that the log needs no more.
 pub struct Released {
+    /// Its name in the directory.
     pub name: String,
     /// The commit that it begins with.
     pub first: Lsn,
+    /// Its length.
     pub bytes: u64,
 }
 

@@ -7,34 +7,44 @@ use drillcore_format::page::PageKind;
 /// Loads since the database was opened. Relaxed counters: they order nothing.
 #[derive(Debug, Default)]
 pub struct IoCounts {
-    pub index_pages: AtomicU64,
-    pub filter_pages: AtomicU64,
-    pub blocks: AtomicU64,
-    pub set_pages: AtomicU64,
-    pub statistics_pages: AtomicU64,
+    pub(crate) index_pages: AtomicU64,
+    pub(crate) filter_pages: AtomicU64,
+    pub(crate) blocks: AtomicU64,
+    pub(crate) set_pages: AtomicU64,
+    pub(crate) statistics_pages: AtomicU64,
     /// Pages of column streams, their dictionaries and directories.
-    pub stream_pages: AtomicU64,
+    pub(crate) stream_pages: AtomicU64,
     /// Long values.
-    pub extents: AtomicU64,
-    pub bytes: AtomicU64,
+    pub(crate) extents: AtomicU64,
+    pub(crate) bytes: AtomicU64,
     /// Blocks that the filter let through for a key that they do not hold.
-    pub filter_false_positives: AtomicU64,
+    pub(crate) filter_false_positives: AtomicU64,
     /// Blocks that a scan left out because no row of their zone could pass.
-    pub blocks_pruned: AtomicU64,
+    pub(crate) blocks_pruned: AtomicU64,
 }
 
 /// The counts at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IoSnapshot {
+    /// Index pages read.
     pub index_pages: u64,
+    /// Pages of the filters of keys.
     pub filter_pages: u64,
+    /// Blocks of rows read.
     pub blocks: u64,
+    /// Pages of set directories and of postings.
     pub set_pages: u64,
+    /// Pages of statistics, by which scans leave blocks out.
     pub statistics_pages: u64,
+    /// Pages of column streams, their dictionaries and directories.
     pub stream_pages: u64,
+    /// Pages of long values, which lie apart from their rows.
     pub extents: u64,
+    /// Bytes of all these pages as they lie in the files.
     pub bytes: u64,
+    /// Blocks that the filter let through for a key that they do not hold.
     pub filter_false_positives: u64,
+    /// Blocks that a scan left out because no row of their zone could pass.
     pub blocks_pruned: u64,
 }
 
@@ -56,6 +66,7 @@ impl IoCounts {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// The counts now. A load that is under way may be counted in part.
     pub fn read(&self) -> IoSnapshot {
         IoSnapshot {
             index_pages: self.index_pages.load(Ordering::Relaxed),

@@ -173,7 +173,7 @@ impl PageCache {
 
     /// Index pages, in the order of the requests. Those that are neither here nor on their way are read together;
     /// `check` gets their payloads, with their positions.
-    pub fn index_pages(
+    pub(crate) fn index_pages(
         &self,
         wanted: &[PageRequest<'_>],
         check: impl Fn(usize, &[u8]) -> Result<IndexPage>,
@@ -220,7 +220,7 @@ impl PageCache {
     /// The payloads of other pages, in the order of the requests, which are all for row blocks, all for extents, or for none of
     /// these. Those that
     /// are neither here nor on their way are read together.
-    pub fn payloads(&self, wanted: &[PageRequest<'_>]) -> Few<Result<Arc<[u8]>>> {
+    pub(crate) fn payloads(&self, wanted: &[PageRequest<'_>]) -> Few<Result<Arc<[u8]>>> {
         let pages = match wanted.first() {
             Some(page) if matches!(page.kind, PageKind::Block | PageKind::Extent) => &self.blocks,
             _ => &self.index,
@@ -234,7 +234,7 @@ impl PageCache {
 
     /// The payloads of pages of which a pass reads all: they are kept while there is room for more blocks, and drive out
     /// nothing. Otherwise as [`PageCache::payloads`].
-    pub fn payloads_if_room(&self, wanted: &[PageRequest<'_>]) -> Few<Result<Arc<[u8]>>> {
+    pub(crate) fn payloads_if_room(&self, wanted: &[PageRequest<'_>]) -> Few<Result<Arc<[u8]>>> {
         let load = |positions: &[usize], end: End<'_>| {
             let page = |_, payload: &[u8]| Ok(Page::Payload(Arc::from(payload)));
             self.read(wanted, positions, page, end);
@@ -247,21 +247,8 @@ impl PageCache {
     }
 
     /// The payload of one such page.
-    pub fn payload(&self, page: PageRequest<'_>) -> Result<Arc<[u8]>> {
+    pub(crate) fn payload(&self, page: PageRequest<'_>) -> Result<Arc<[u8]>> {
         self.payloads(&[page]).pop().expect("one page was asked for")
-    }
-
-    /// What `take` makes of the payloads of pages that are not kept, in the order of the requests: for who reads all of a
-    /// file. They are read together.
-    pub fn read_past<T>(
-        &self,
-        wanted: &[PageRequest<'_>],
-        take: impl Fn(usize, &[u8]) -> Result<T>,
-    ) -> Few<Result<T>> {
-        let all: Few<usize> = (0..wanted.len()).collect();
-        let mut results: Few<Option<Result<T>>> = wanted.iter().map(|_| None).collect();
-        self.read(wanted, &all, take, &mut |at, result| results[at] = Some(result));
-        results.into_iter().map(|result| result.expect("each read has a result")).collect()
     }
 
     /// Reads the pages at some positions of a list of requests, and ends the read of each, by its number among these, with what
@@ -307,6 +294,7 @@ impl PageCache {
         self.shares.lock().resident()
     }
 
+    /// The most bytes that it keeps.
     pub fn budget_bytes(&self) -> u64 {
         self.budget_bytes
     }

@@ -37,7 +37,7 @@ pub fn file_of(name: &str) -> Option<(FileKind, SegmentId)> {
 }
 
 /// An open file of pages. May be marked for removal: then it goes with its last handle.
-pub struct PagedFile {
+pub(crate) struct PagedFile {
     file: Arc<dyn ReadFile>,
     name: String,
     id: SegmentId,
@@ -52,7 +52,7 @@ pub struct PagedFile {
 
 /// A page of an open file.
 #[derive(Clone, Copy)]
-pub struct PageRequest<'a> {
+pub(crate) struct PageRequest<'a> {
     pub file: &'a PagedFile,
     pub offset: u64,
     pub bytes: u32,
@@ -63,7 +63,7 @@ pub struct PageRequest<'a> {
 const END_BYTES: u64 = 16 << 10;
 
 /// The end of a file that is being opened, with its footer page.
-pub struct FileEnd {
+pub(crate) struct FileEnd {
     /// The payload of the footer page ...
     pub footer: Vec<u8>,
     /// ... and where the page lies.

@@ -266,10 +266,12 @@ impl PagesAhead<'_> {
 }
 
 impl SegmentMembers {
+    /// The number of rows in the set. Reads nothing.
     pub fn len(&self) -> u64 {
         self.entry.as_ref().map_or(0, |entry| entry.count)
     }
 
+    /// Whether the segment has no row of the set.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -21,7 +21,9 @@ const PAGES_AT_ONCE: usize = 1024;
 /// Rows of one segment that are wanted: their ordinals ascend, or they descend.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
+    /// The segment to read from.
     pub segment: &'a Segment,
+    /// Positions of the rows in the segment, counted from 0 in the order of keys.
     pub ordinals: &'a [u32],
 }
 

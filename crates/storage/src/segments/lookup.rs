@@ -25,6 +25,7 @@ const KEYS_AT_ONCE: usize = 4096;
 pub struct Hits {
     /// The number of each key, in the order that was asked for, and of its row in `rows`.
     pub found: Vec<(u32, u32)>,
+    /// The rows that were found, with the columns that were asked for.
     pub rows: Rows,
 }
 

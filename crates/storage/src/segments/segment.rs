@@ -58,7 +58,9 @@ pub struct Segment {
 /// From where on rows are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
+    /// From the least key up.
     First,
+    /// From the greatest key down.
     Last,
 }
 
@@ -134,18 +136,22 @@ impl Segment {
         Ok(reopened)
     }
 
+    /// The number that its file's name contains.
     pub fn id(&self) -> SegmentId {
         self.footer.segment
     }
 
+    /// The table that its rows belong to.
     pub fn table(&self) -> TableId {
         self.footer.table
     }
 
+    /// The row versions in the file, erased ones and tombstones included.
     pub fn rows(&self) -> u64 {
         self.footer.rows
     }
 
+    /// The commits that its rows come from.
     pub fn lsns(&self) -> LsnRange {
         self.footer.lsns
     }
@@ -160,6 +166,7 @@ impl Segment {
         self.bytes() + self.postings_file().map_or(0, |postings| postings.bytes)
     }
 
+    /// The blocks that the rows lie in.
     pub fn blocks(&self) -> u64 {
         self.footer.blocks
     }
