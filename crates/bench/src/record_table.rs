@@ -31,15 +31,15 @@ pub fn create(db: &Database) -> Result<Table> {
 
 /// Makes the table, with what equal keys mean.
 pub fn create_merged(db: &Database, merge: Merge) -> Result<Table> {
-    Ok(db.create_table(RECORDS, spec().merge(merge))?)
+    Ok(db.create_table(RECORDS, records_spec().merge(merge))?)
 }
 
 /// Makes a table like it, of another name.
 pub fn create_named(db: &Database, name: &str) -> Result<Table> {
-    Ok(db.create_table(name, spec())?)
+    Ok(db.create_table(name, records_spec())?)
 }
 
-fn spec() -> TableSpec {
+fn records_spec() -> TableSpec {
     TableSpec::new(schema(), ["high", "low"])
 }
 

@@ -203,7 +203,7 @@ struct View {
     keys: BTreeSet<i64>,
 }
 
-fn spec() -> TableSpec {
+fn filled_keys_spec() -> TableSpec {
     TableSpec::new(
         Arc::new(Schema::new(vec![
             Field::new("key", DataType::Int64, false),
@@ -216,7 +216,7 @@ fn spec() -> TableSpec {
 fn row(key: i64, bytes: usize) -> RecordBatch {
     let filling = BinaryArray::from_iter_values([vec![0; bytes]]);
     let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(vec![key])), Arc::new(filling)];
-    RecordBatch::try_new(spec().columns, columns).unwrap()
+    RecordBatch::try_new(filled_keys_spec().columns, columns).unwrap()
 }
 
 fn keys(table: &TableSnapshot) -> BTreeSet<i64> {
@@ -247,7 +247,7 @@ fn run(scenario: Scenario) {
     };
     let db = Database::open_in(Arc::new(folder.clone()), options.clone()).unwrap();
     for name in TABLES {
-        db.create_table(name, spec()).unwrap();
+        db.create_table(name, filled_keys_spec()).unwrap();
     }
     // Locks of the standard library, held for a moment only: no thread goes on to another meanwhile.
     let acknowledged: Mutex<BTreeMap<i64, Lsn>> = Mutex::default();

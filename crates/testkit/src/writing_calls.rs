@@ -51,7 +51,7 @@ pub const WRITING_CALLS: [(&str, WritingCall); 20] = [
     }),
     ("rename_table", |db| db.rename_table("folded", "hourly").map(drop)),
     ("copy_table", |db| db.copy_table("newest", "copy").map(drop)),
-    ("create_table", |db| db.create_table("new", spec(Merge::Append, true)).map(drop)),
+    ("create_table", |db| db.create_table("new", three_sets_spec(Merge::Append, true)).map(drop)),
     ("drop_table", |db| db.drop_table("events")),
     ("drop_table of segments", |db| {
         db.compact()?;
@@ -67,9 +67,9 @@ pub fn prepare(db: &Database) -> Result<()> {
         metrics: vec![("n".into(), Metric::Count)],
         discover: true,
     };
-    db.create_table("events", spec(Merge::Append, false))?;
-    db.create_table("newest", spec(Merge::Upsert, true))?;
-    let folded = TableSpec { set: None, ..spec(Merge::Rollup(folds), true) };
+    db.create_table("events", three_sets_spec(Merge::Append, false))?;
+    db.create_table("newest", three_sets_spec(Merge::Upsert, true))?;
+    let folded = TableSpec { set: None, ..three_sets_spec(Merge::Rollup(folds), true) };
     db.create_table("folded", folded)?;
     for first in [0, 10, 20] {
         let batch = batch(first..first + 10);
@@ -82,7 +82,7 @@ pub fn prepare(db: &Database) -> Result<()> {
     db.named_snapshot("old").map(drop)
 }
 
-fn spec(merge: Merge, set_index: bool) -> TableSpec {
+fn three_sets_spec(merge: Merge, set_index: bool) -> TableSpec {
     let fields = ["id", "set"].map(|name| Field::new(name, DataType::Int64, true));
     TableSpec {
         set_index,

@@ -58,7 +58,7 @@ fn options() -> Options {
     Options { memory_bytes: Options::MEMORY_BYTES_MIN, cache_bytes: 100_000, ..Default::default() }
 }
 
-fn spec() -> TableSpec {
+fn teams_spec() -> TableSpec {
     let field = |name: &str| Field::new(name, DataType::Int64, false);
     TableSpec::new(Arc::new(Schema::new(vec![field("id"), field("team")])), ["id"])
         .set("team")
@@ -70,7 +70,7 @@ fn rows(ids: std::ops::Range<i64>) -> RecordBatch {
         Arc::new(Int64Array::from_iter_values(ids.clone())),
         Arc::new(Int64Array::from_iter_values(ids.map(|id| id % 7))),
     ];
-    RecordBatch::try_new(spec().columns, columns).unwrap()
+    RecordBatch::try_new(teams_spec().columns, columns).unwrap()
 }
 
 fn scanned(table: &TableSnapshot) -> usize {
@@ -137,7 +137,7 @@ fn load(folder: &Path) {
 fn many_tables(folder: &Path) {
     let database = Database::open(folder, options()).unwrap();
     for number in 0..TABLES {
-        let table = database.create_table(&format!("t{number}"), spec()).unwrap();
+        let table = database.create_table(&format!("t{number}"), teams_spec()).unwrap();
         table.append(&rows(number..number + 1), OnError::Raise).unwrap();
     }
     database.flush().unwrap();
@@ -209,7 +209,7 @@ fn many_segments(folder: &Path) {
 fn others_take_all(folder: &Path) {
     let options = Options { wal_bytes_max: 1 << 30, ..options() };
     let database = Database::open(folder, options.clone()).unwrap();
-    let table = database.create_table("t", spec()).unwrap();
+    let table = database.create_table("t", teams_spec()).unwrap();
     let take_all = || std::iter::from_fn(|| File::open("/dev/null").ok()).collect::<Vec<_>>();
     let mut taken = take_all();
     assert!(taken.len() > 10);
@@ -270,7 +270,7 @@ fn a_database_with_more_segments_than_descriptors_opens_and_answers() {
     {
         let database = Database::open_in(Arc::new(memory.clone()), options()).unwrap();
         let _hold = database.hold_maintenance();
-        let table = database.create_table("t", spec()).unwrap();
+        let table = database.create_table("t", teams_spec()).unwrap();
         for id in 0..SEGMENTS {
             table.append(&rows(id..id + 1), OnError::Raise).unwrap();
             database.flush().unwrap();

@@ -11,25 +11,11 @@ use drillcore::arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBa
 use drillcore::arrow_schema::DataType;
 use drillcore::*;
 
-use crate::fixtures::schema_of;
+use crate::fixtures::weighted_places_spec;
 
 const CACHE_BYTES: u64 = 1 << 20;
 
-fn spec(merge: Merge) -> TableSpec {
-    TableSpec::new(
-        schema_of(&[
-            ("id", DataType::Int64, false),
-            ("place", DataType::Utf8, true),
-            ("weight", DataType::Int64, false),
-        ]),
-        ["id"],
-    )
-    .set("place")
-    .weights(["weight"])
-    .merge(merge)
-}
-
-/// Rows with the columns of `spec` and, if there is a version, `added`: the version in each row.
+/// Rows with the columns of `weighted_places_spec` and, if there is a version, `added`: the version in each row.
 fn batch(ids: impl IntoIterator<Item = i64>, added: Option<(&str, i64)>) -> RecordBatch {
     let ids: Int64Array = ids.into_iter().map(Some).collect();
     let places: StringArray =
@@ -84,7 +70,7 @@ fn older_rows_hold_null_wherever_they_lie() {
             let folder = tempfile::tempdir().unwrap();
             let mut db = Database::open(folder.path(), Options::default()).unwrap();
             let hold = db.hold_maintenance();
-            let mut table = db.create_table("t", spec(merge.clone())).unwrap();
+            let mut table = db.create_table("t", weighted_places_spec(merge.clone())).unwrap();
             append(&table, 0..5_000, None);
             let before = table.snapshot().unwrap();
             if state != Memory {
@@ -184,7 +170,7 @@ fn a_scan_leaves_out_segments_that_are_older_than_the_column_it_tests() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
     let _hold = db.hold_maintenance();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", weighted_places_spec(Merge::Append)).unwrap();
     append(&table, 0..60_000, None);
     db.flush().unwrap();
     table.add_column("level", &DataType::Int64).unwrap();
@@ -201,7 +187,7 @@ fn a_scan_leaves_out_segments_that_are_older_than_the_column_it_tests() {
 fn updates_and_deletes_reach_over_the_moment_a_column_is_added() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Upsert)).unwrap();
+    let table = db.create_table("t", weighted_places_spec(Merge::Upsert)).unwrap();
     let mut model: BTreeMap<i64, Option<i64>> = BTreeMap::new();
     let delete = |ids: std::ops::Range<i64>| {
         let keys: Int64Array = ids.map(Some).collect();
@@ -233,7 +219,7 @@ fn a_reader_sees_the_column_once_it_refreshes() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
     let _hold = db.hold_maintenance();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", weighted_places_spec(Merge::Append)).unwrap();
     append(&table, 0..10, None);
     db.flush().unwrap();
     append(&table, 10..20, None);
@@ -265,7 +251,7 @@ fn a_reader_sees_the_column_once_it_refreshes() {
 fn a_reader_that_refreshes_while_columns_are_added_sees_whole_commits() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", weighted_places_spec(Merge::Append)).unwrap();
     let reader = Database::open_read_only(
         folder.path(),
         ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
@@ -298,7 +284,7 @@ fn a_reader_that_refreshes_while_columns_are_added_sees_whole_commits() {
 fn a_named_snapshot_keeps_its_columns_over_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", weighted_places_spec(Merge::Append)).unwrap();
     append(&table, 0..10, None);
     db.flush().unwrap();
     append(&table, 10..20, None);
@@ -331,7 +317,7 @@ fn columns_are_added_while_others_append_and_read() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { memory_bytes: Options::MEMORY_BYTES_MIN, ..Default::default() };
         let db = Database::open(folder.path(), options.clone()).unwrap();
-        let table = db.create_table("t", spec(merge)).unwrap();
+        let table = db.create_table("t", weighted_places_spec(merge)).unwrap();
         let is_done = AtomicBool::new(false);
         // A row's id tells the commit; a commit has a value in one of the columns there were, if any.
         let added = |commit: i64, columns: i64| (columns > 0).then(|| commit % columns.max(1));
@@ -416,7 +402,7 @@ fn an_append_that_began_before_the_column_commits_with_null() {
     let files = directory::MemoryDirectory::new();
     let options = Options::default();
     let db = Database::open_in(Arc::new(files.clone()), options.clone()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", weighted_places_spec(Merge::Append)).unwrap();
     std::thread::scope(|scope| {
         let held_up = table.interrupted_by(holds_up);
         let appending = scope.spawn(move || append(&held_up, 0..10, None));
@@ -440,7 +426,7 @@ fn an_append_that_began_before_the_column_commits_with_null() {
 fn a_column_that_cannot_be_is_refused_and_nothing_changes() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", weighted_places_spec(Merge::Append)).unwrap();
     for name in ["id", "place"] {
         let error = table.add_column(name, &DataType::Int64).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
@@ -450,7 +436,7 @@ fn a_column_that_cannot_be_is_refused_and_nothing_changes() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("\"level\" has type date64"), "{error}");
     let rollup = Merge::Rollup(RollupSpec::default().metric("sum", Metric::sum("weight")));
-    let rollup = TableSpec { set: None, weights: vec![], ..spec(rollup) };
+    let rollup = TableSpec { set: None, weights: vec![], ..weighted_places_spec(rollup) };
     let rollup = db.create_table("r", rollup).unwrap();
     let error = rollup.add_column("sum", &DataType::Int64).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
@@ -465,7 +451,7 @@ fn a_column_that_cannot_be_is_refused_and_nothing_changes() {
         assert!(error.to_string().contains(reason), "{error}");
     }
     assert_eq!(rollup.schema().columns.fields().len(), 2);
-    assert_eq!(table.schema().columns, spec(Merge::Append).columns);
+    assert_eq!(table.schema().columns, weighted_places_spec(Merge::Append).columns);
     let unknown = table.append(&batch(0..1, Some(("level", 1))), OnError::Raise).unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::NotFound);
 

@@ -25,7 +25,7 @@ type Key = (i64, Dimensions);
 type Model = BTreeMap<Key, (i64, i64)>;
 
 /// Key `id`, metrics `n` and `total`; the columns of `more` are neither.
-fn spec(more: Vec<Field>) -> TableSpec {
+fn discovering_spec(more: Vec<Field>) -> TableSpec {
     let metric = |name: &str, text: &str| (name.to_string(), text.parse().unwrap());
     let mut fields = vec![Field::new("id", DataType::Int64, false)];
     fields.extend(more);
@@ -161,7 +161,7 @@ fn rows_are_the_exact_fold_of_their_events_while_dimensions_come() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { memory_bytes: 1 << 20, ..Default::default() };
         let mut db = Database::open(folder.path(), options.clone()).unwrap();
-        let mut table = db.create_table("t", spec(vec![])).unwrap();
+        let mut table = db.create_table("t", discovering_spec(vec![])).unwrap();
         let mut rng = Rng::keyed(seed, 0);
         let mut model = Model::new();
         let mut held = Vec::new();
@@ -226,7 +226,7 @@ impl Predicate for IsNull {
 #[test]
 fn zones_of_segments_older_than_a_dimension_say_that_it_is_null() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec(vec![])).unwrap();
+    let table = db.create_table("t", discovering_spec(vec![])).unwrap();
     let plain: Vec<Key> = (0..5_000).map(|id| (id, Dimensions::new())).collect();
     append(&table, &events(&plain));
     db.flush().unwrap();
@@ -246,7 +246,7 @@ fn a_table_begins_with_the_dimensions_of_its_columns_and_takes_batches_without_t
     let db = Database::in_memory(Options::default()).unwrap();
     let more =
         vec![Field::new("host", DataType::Utf8, false), Field::new("code", DataType::Int16, true)];
-    let table = db.create_table("t", spec(more)).unwrap();
+    let table = db.create_table("t", discovering_spec(more)).unwrap();
     let schema = table.schema();
     let names: Vec<&str> = schema.columns.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(names, ["id", "n", "total", "host", "code"]);
@@ -270,7 +270,7 @@ fn a_table_begins_with_the_dimensions_of_its_columns_and_takes_batches_without_t
 #[test]
 fn a_dimension_has_the_widest_type_of_its_kind_so_that_later_batches_fit() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec(vec![])).unwrap();
+    let table = db.create_table("t", discovering_spec(vec![])).unwrap();
     let id = || named("id", Int64Array::from(vec![1]));
     append(&table, &batch([id(), named("code", Int8Array::from(vec![5]))]));
     append(&table, &batch([id(), named("code", Int64Array::from(vec![1 << 40]))]));
@@ -292,9 +292,10 @@ fn a_failed_batch_discovers_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { memory_bytes: Options::MEMORY_BYTES_MIN, ..Default::default() };
     let db = Database::open(folder.path(), options).unwrap();
-    let table = db.create_table("t", spec(vec![])).unwrap();
-    let plain =
-        db.create_table("plain", TableSpec { merge: Merge::Append, ..spec(vec![]) }).unwrap();
+    let table = db.create_table("t", discovering_spec(vec![])).unwrap();
+    let plain = db
+        .create_table("plain", TableSpec { merge: Merge::Append, ..discovering_spec(vec![]) })
+        .unwrap();
     let manifest = || {
         let of_folder = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
         let manifests =
@@ -344,7 +345,7 @@ fn a_failed_batch_discovers_nothing() {
 fn threads_that_discover_at_once_agree_on_one_schema() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(vec![])).unwrap();
+    let table = db.create_table("t", discovering_spec(vec![])).unwrap();
     let barrier = Barrier::new(3);
     let is_done = AtomicBool::new(false);
     let models: Vec<Model> = std::thread::scope(|scope| {
@@ -409,7 +410,7 @@ fn threads_that_discover_at_once_agree_on_one_schema() {
 fn a_reader_shows_no_row_without_the_dimension_that_it_brought() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(vec![])).unwrap();
+    let table = db.create_table("t", discovering_spec(vec![])).unwrap();
     append(&table, &events(&[(1, Dimensions::new())]));
     let torn = tempfile::tempdir().unwrap();
     let copy = |prefix: &str| {
@@ -444,7 +445,7 @@ fn a_reader_shows_no_row_without_the_dimension_that_it_brought() {
 fn a_column_found_with_two_types_at_once_has_the_first() {
     for round in 0..20 {
         let db = Database::in_memory(Options::default()).unwrap();
-        let table = db.create_table("t", spec(vec![])).unwrap();
+        let table = db.create_table("t", discovering_spec(vec![])).unwrap();
         let barrier = Barrier::new(2);
         let id = || named("id", Int64Array::from(vec![1]));
         let text = batch([id(), named("code", StringArray::from(vec!["x"]))]);

@@ -19,7 +19,7 @@ const ROWS: i64 = 1_000_000;
 /// A scan costs as much as so many draws: half of the rows are in memory, half on disk.
 const SCAN_DRAWS: u64 = ROWS as u64 / 2 / 128 + ROWS as u64 / 2 / 1_024;
 
-fn spec(merge: Merge) -> TableSpec {
+fn kinds_spec(merge: Merge) -> TableSpec {
     TableSpec::new(
         schema_of(&[
             ("id", DataType::Int64, false),
@@ -44,7 +44,7 @@ fn table(row: fn(i64) -> Row) -> (tempfile::TempDir, Database, Table) {
 fn table_of(merge: Merge, rows: i64, row: fn(i64) -> Row) -> (tempfile::TempDir, Database, Table) {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(merge.clone())).unwrap();
+    let table = db.create_table("t", kinds_spec(merge.clone())).unwrap();
     for part in 0..4 {
         let ids: Vec<i64> = (0..rows).filter(|id| id % 4 == part).collect();
         let rows: Vec<Row> = ids.iter().map(|id| row(*id)).collect();
@@ -54,7 +54,7 @@ fn table_of(merge: Merge, rows: i64, row: fn(i64) -> Row) -> (tempfile::TempDir,
             Arc::new(rows.iter().map(|row| Some(row.1)).collect::<StringArray>()),
             Arc::new(rows.iter().map(|row| row.2).collect::<Float64Array>()),
         ];
-        let batch = RecordBatch::try_new(spec(merge.clone()).columns, columns).unwrap();
+        let batch = RecordBatch::try_new(kinds_spec(merge.clone()).columns, columns).unwrap();
         table.append(&batch, OnError::Raise).unwrap();
         if part == 1 {
             db.flush().unwrap();
@@ -409,7 +409,7 @@ fn sums_that_fold_have_no_bounds_and_dimensions_do() {
         columns: columns.clone(),
         set: None,
         merge: Merge::Rollup(RollupSpec { metrics, ..RollupSpec::default() }),
-        ..spec(Merge::Append)
+        ..kinds_spec(Merge::Append)
     };
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();

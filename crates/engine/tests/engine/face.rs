@@ -18,7 +18,7 @@ fn schema() -> Arc<Schema> {
     ])
 }
 
-fn spec() -> TableSpec {
+fn cities_spec() -> TableSpec {
     TableSpec::new(schema(), ["id"]).set("city")
 }
 
@@ -109,7 +109,7 @@ fn rows_come_back_by_every_read_from_memory_disk_and_after_reopening() {
     let rows = 40_000;
     {
         let db = Database::open(&path, options.clone()).unwrap();
-        let table = db.create_table("t", spec()).unwrap();
+        let table = db.create_table("t", cities_spec()).unwrap();
         for start in (0..rows).step_by(500) {
             // Shuffled within and between batches: 271 and the row count have no common factor.
             let batch = batch((start..start + 500).map(|i| i * 271 % rows));
@@ -136,7 +136,8 @@ fn rows_come_back_by_every_read_from_memory_disk_and_after_reopening() {
 fn sets_given_in_another_type_than_the_column_are_the_same_sets_to_an_estimate() {
     let db = Database::in_memory(Options::default()).unwrap();
     let columns = schema_of(&[("id", DataType::Int64, false), ("city", DataType::Int32, false)]);
-    let table = db.create_table("t", TableSpec { columns: columns.clone(), ..spec() }).unwrap();
+    let table =
+        db.create_table("t", TableSpec { columns: columns.clone(), ..cities_spec() }).unwrap();
     let ids: Int64Array = (0..100).map(Some).collect();
     let cities: Int32Array = (0..100).map(|id| Some(id % 7)).collect();
     let batch = RecordBatch::try_new(columns, vec![Arc::new(ids), Arc::new(cities)]).unwrap();
@@ -160,7 +161,7 @@ fn sets_given_in_another_type_than_the_column_are_the_same_sets_to_an_estimate()
 #[test]
 fn once_all_rows_are_drawn_the_count_of_a_group_is_a_whole_number() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", cities_spec()).unwrap();
     table.append(&batch(0..49), OnError::Raise).unwrap();
     let request = EstimateRequest {
         aggregates: vec![("n".into(), Aggregate::Count)],

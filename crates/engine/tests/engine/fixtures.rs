@@ -84,6 +84,16 @@ pub fn place_rows(ids: std::ops::Range<i64>, place: &str) -> RecordBatch {
     RecordBatch::try_from_iter([("id", integers(ids)), ("place", places)]).unwrap()
 }
 
+/// A table of ids, of places, which are its sets, and of weights.
+pub fn weighted_places_spec(merge: Merge) -> TableSpec {
+    let columns = schema_of(&[
+        ("id", DataType::Int64, false),
+        ("place", DataType::Utf8, true),
+        ("weight", DataType::Int64, false),
+    ]);
+    TableSpec::new(columns, ["id"]).set("place").weights(["weight"]).merge(merge)
+}
+
 /// A table of ids and integers.
 pub fn values_spec(merge: Merge) -> TableSpec {
     let columns = schema_of(&[("id", DataType::Int64, false), ("value", DataType::Int64, false)]);

@@ -12,7 +12,7 @@ use crate::fixtures::{of_keys, schema_of};
 const ROWS: i64 = 20_000;
 const EXTREME: f64 = 1e6;
 
-fn spec(merge: Merge) -> TableSpec {
+fn floats_spec(merge: Merge) -> TableSpec {
     TableSpec::new(
         schema_of(&[("id", DataType::Int64, false), ("value", DataType::Float64, true)]),
         ["id"],
@@ -24,7 +24,7 @@ fn batch(rows: impl Iterator<Item = (i64, Option<f64>)>) -> RecordBatch {
     let (ids, values): (Vec<i64>, Vec<Option<f64>>) = rows.unzip();
     let columns: Vec<ArrayRef> =
         vec![Arc::new(Int64Array::from(ids)), Arc::new(Float64Array::from(values))];
-    RecordBatch::try_new(spec(Merge::Append).columns, columns).unwrap()
+    RecordBatch::try_new(floats_spec(Merge::Append).columns, columns).unwrap()
 }
 
 /// Zeros, but one row.
@@ -71,7 +71,7 @@ fn the_largest_value_is_known_wherever_it_lies() {
         for extreme_id in [1_000, 1_003] {
             let folder = tempfile::tempdir().unwrap();
             let db = Database::open(folder.path(), Options::default()).unwrap();
-            let table = db.create_table("t", spec(merge.clone())).unwrap();
+            let table = db.create_table("t", floats_spec(merge.clone())).unwrap();
             for part in 0..4 {
                 let rows = (0..ROWS).filter(|id| id % 4 == part);
                 let rows = batch(rows.map(|id| (id, value(id, extreme_id))));
@@ -94,7 +94,7 @@ fn the_largest_value_is_known_wherever_it_lies() {
 fn a_range_has_bounds_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", floats_spec(Merge::Append)).unwrap();
     table.append(&batch((0..ROWS).map(|id| (id, value(id, 1_000)))), OnError::Raise).unwrap();
     db.compact().unwrap();
     let table = table.snapshot().unwrap();
@@ -110,7 +110,7 @@ fn a_column_without_bounds_has_t_intervals_that_say_so() {
         for is_flushed in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let db = Database::open(folder.path(), Options::default()).unwrap();
-            let table = db.create_table("t", spec(Merge::Append)).unwrap();
+            let table = db.create_table("t", floats_spec(Merge::Append)).unwrap();
             let is_all_null = odd.is_none();
             let rows = (0..ROWS).map(|id| {
                 let usual = value(id, 1_000).filter(|_| !is_all_null);
@@ -134,7 +134,7 @@ fn a_column_without_bounds_has_t_intervals_that_say_so() {
 fn bounds_cost_no_more_pages_than_rows_are_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", floats_spec(Merge::Append)).unwrap();
     for part in 0..120 {
         let rows = (0..ROWS).map(|id| (part * ROWS + id, Some((id % 1_000) as f64)));
         table.append(&batch(rows), OnError::Raise).unwrap();

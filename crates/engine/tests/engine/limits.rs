@@ -20,7 +20,7 @@ fn schema() -> Arc<Schema> {
     ])
 }
 
-fn spec(merge: Merge) -> TableSpec {
+fn texts_spec(merge: Merge) -> TableSpec {
     TableSpec::new(schema(), ["id"]).set("text").weights(["weight"]).merge(merge)
 }
 
@@ -29,7 +29,7 @@ fn rollup() -> TableSpec {
         .metric("total", Metric::sum("weight"))
         .metric("worst", Metric::max("weight"));
     let key = vec!["id".into(), "text".into()];
-    TableSpec { key, weights: vec![], ..spec(Merge::Rollup(rollup)) }
+    TableSpec { key, weights: vec![], ..texts_spec(Merge::Rollup(rollup)) }
 }
 
 /// Row `id` has weight `id`, and a text of `len` bytes.
@@ -56,8 +56,8 @@ fn small_table(db: &Database, name: &str, spec: TableSpec) -> TableSnapshot {
 
 fn all_kinds(db: &Database) -> [TableSnapshot; 3] {
     [
-        small_table(db, "append", spec(Merge::Append)),
-        small_table(db, "upsert", spec(Merge::Upsert)),
+        small_table(db, "append", texts_spec(Merge::Append)),
+        small_table(db, "upsert", texts_spec(Merge::Upsert)),
         small_table(db, "rollup", rollup()),
     ]
 }
@@ -143,7 +143,7 @@ fn a_sum_that_does_not_fit_is_an_error_only_where_it_is_asked_for() {
 #[test]
 fn a_batch_without_a_weight_column_is_refused_though_the_column_takes_nulls() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", texts_spec(Merge::Append)).unwrap();
     let batch = batch(0..3, 1).project(&[0, 1]).unwrap();
     let error = table.append(&batch, OnError::Raise).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -166,7 +166,7 @@ fn resolving_the_live_rows_of_an_upsert_table_can_be_interrupted() {
     let sets: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
     let by_set = Selection { between: None, sets: Some(sets), ..Default::default() };
     for (name, selection) in [("range", Selection::default()), ("set", by_set)] {
-        let table = small_table(&db, name, spec(Merge::Upsert));
+        let table = small_table(&db, name, texts_spec(Merge::Upsert));
         let error = table.count_interruptibly(&selection, &always).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Interrupted, "count by {name}");
         let request = SampleRequest {
@@ -186,7 +186,7 @@ fn resolving_the_live_rows_of_an_upsert_table_can_be_interrupted() {
 fn an_interrupt_of_verify_that_shows_once_is_not_lost() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", texts_spec(Merge::Append)).unwrap();
     table.append(&batch(0..10, 1), OnError::Raise).unwrap();
     db.flush().unwrap();
     let error = db.interrupted_by(stops_once(0)).verify().unwrap_err();
@@ -200,7 +200,7 @@ fn the_batches_of_one_commit_share_its_limit() {
     let db = Database::in_memory(options).unwrap();
     let batch = batch(0..10, 60_000);
     let names = ["a", "b", "c"];
-    let tables = names.map(|name| db.create_table(name, spec(Merge::Append)).unwrap());
+    let tables = names.map(|name| db.create_table(name, texts_spec(Merge::Append)).unwrap());
     tables[0].append(&batch, OnError::Raise).unwrap();
     let error = db.append(&names.map(|name| (name, &batch))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -215,7 +215,7 @@ fn batches_of_long_rows_are_closed_early() {
     // So that a flush writes one segment.
     let options = Options { maintenance_threads: 1, ..Options::default() };
     let db = Database::open(folder.path(), options).unwrap();
-    let table = db.create_table("t", TableSpec { set: None, ..spec(Merge::Append) }).unwrap();
+    let table = db.create_table("t", TableSpec { set: None, ..texts_spec(Merge::Append) }).unwrap();
     for first in [0, 1] {
         let ids = (0..200).map(|i| i * 2 + first);
         let rows = batch(0..200, LEN);
@@ -247,7 +247,7 @@ fn batches_of_long_rows_are_closed_early() {
 fn a_sample_whose_strings_fit_no_array_is_refused() {
     const LEN: usize = 1 << 20;
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", TableSpec { set: None, ..spec(Merge::Append) }).unwrap();
+    let table = db.create_table("t", TableSpec { set: None, ..texts_spec(Merge::Append) }).unwrap();
     table.append(&batch(0..2, LEN), OnError::Raise).unwrap();
     let snapshot = table.snapshot().unwrap();
     let request = SampleRequest { n: 2_100, replace: true, ..Default::default() };
@@ -265,7 +265,7 @@ fn stats_name_the_oldest_snapshot_and_what_it_alone_holds() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
     let _hold = db.hold_maintenance();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", texts_spec(Merge::Append)).unwrap();
     let oldest = || {
         let writer = db.stats().unwrap().writer.unwrap();
         let (rows, files) = (writer.oldest_snapshot_row_bytes, writer.oldest_snapshot_file_bytes);
@@ -300,7 +300,7 @@ fn rows_that_only_snapshots_hold_are_reported_and_slow_writers_until_they_are_le
     let folder = tempfile::tempdir().unwrap();
     let options = Options { memory_bytes, ..Options::default() };
     let db = Database::open(folder.path(), options).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", texts_spec(Merge::Append)).unwrap();
     let writer = || db.stats().unwrap().writer.unwrap();
     let mut next = 0;
     // For how long an append was slowed; its rows are written out beneath a snapshot.

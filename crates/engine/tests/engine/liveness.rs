@@ -6,34 +6,26 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use drillcore::arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
+use drillcore::arrow_array::{ArrayRef, RecordBatch, StringArray};
 use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 
 use crate::fixtures::{
     all_ids, between, ids, integers, of_keys, of_set, schema_of, value_rows, values_spec,
+    weighted_places_spec,
 };
 
 const KEYS: u64 = 3_000;
 const PLACES: [&str; 3] = ["Oslo", "Rome", "Turin"];
 
 /// The rows that should be there, by id: the place and the weight of each.
-type Shadow = BTreeMap<i64, (usize, f64)>;
+type Shadow = BTreeMap<i64, (usize, i64)>;
 
-fn spec() -> TableSpec {
-    let columns = schema_of(&[
-        ("id", DataType::Int64, false),
-        ("place", DataType::Utf8, true),
-        ("weight", DataType::Float64, false),
-    ]);
-    TableSpec::new(columns, ["id"]).set("place").weights(["weight"]).merge(Merge::Upsert)
-}
-
-fn rows(of: &[(i64, usize, f64)]) -> RecordBatch {
+fn rows(of: &[(i64, usize, i64)]) -> RecordBatch {
     let places: Vec<&str> = of.iter().map(|(_, place, _)| PLACES[*place]).collect();
     let places: ArrayRef = Arc::new(StringArray::from(places));
-    let weights: ArrayRef = Arc::new(Float64Array::from_iter_values(of.iter().map(|row| row.2)));
+    let weights = integers(of.iter().map(|row| row.2));
     let ids = integers(of.iter().map(|row| row.0));
     RecordBatch::try_from_iter([("id", ids), ("place", places), ("weight", weights)]).unwrap()
 }
@@ -110,7 +102,7 @@ fn every_snapshot_shows_its_rows_whatever_was_found_out_and_merged_since() {
             ..Options::default()
         };
         let mut db = Database::open(folder.path(), options()).unwrap();
-        let mut table = db.create_table("t", spec()).unwrap();
+        let mut table = db.create_table("t", weighted_places_spec(Merge::Upsert)).unwrap();
         let mut shadow = Shadow::new();
         let mut held: Vec<(TableSnapshot, Shadow)> = Vec::new();
         let mut named: Option<Shadow> = None;
@@ -118,9 +110,9 @@ fn every_snapshot_shows_its_rows_whatever_was_found_out_and_merged_since() {
             let what = format!("seed {seed}, step {step}");
             match rng.below(20) {
                 0..=8 => {
-                    let of: Vec<(i64, usize, f64)> = (0..1 + rng.below(400))
+                    let of: Vec<(i64, usize, i64)> = (0..1 + rng.below(400))
                         .map(|_| {
-                            let weight = rng.below(5) as f64;
+                            let weight = rng.below(5) as i64;
                             (rng.below(KEYS) as i64, rng.below(3) as usize, weight)
                         })
                         .collect();
@@ -190,12 +182,12 @@ fn examined<T>(db: &Database, call: impl FnOnce() -> T) -> (T, u64) {
 #[test]
 fn what_was_found_out_once_is_not_looked_for_again() {
     const ROWS: u64 = 100_000;
-    let row = |id: u64| (id as i64, id as usize % 3, 1.0);
+    let row = |id: u64| (id as i64, id as usize % 3, 1);
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", weighted_places_spec(Merge::Upsert)).unwrap();
     let append = |ids: Vec<u64>| {
-        let of: Vec<(i64, usize, f64)> = ids.into_iter().map(row).collect();
+        let of: Vec<(i64, usize, i64)> = ids.into_iter().map(row).collect();
         table.append(&rows(&of), OnError::Raise).unwrap();
     };
     // Ten batches with keys in no order.
@@ -227,9 +219,9 @@ fn what_was_found_out_once_is_not_looked_for_again() {
 fn draws_find_out_which_rows_are_alive_once_they_have_looked_often_enough() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", weighted_places_spec(Merge::Upsert)).unwrap();
     for batch in 0..10 {
-        let of: Vec<(i64, usize, f64)> = (0..2_000).map(|at| (at * 3 + batch, 0, 1.0)).collect();
+        let of: Vec<(i64, usize, i64)> = (0..2_000).map(|at| (at * 3 + batch, 0, 1)).collect();
         table.append(&rows(&of), OnError::Raise).unwrap();
     }
     let snapshot = table.snapshot().unwrap();
@@ -308,9 +300,9 @@ fn rows_of_a_rollup_table_are_counted_as_they_fold() {
 fn a_count_that_was_ended_makes_no_draw_do_its_work() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", weighted_places_spec(Merge::Upsert)).unwrap();
     for batch in 0..10 {
-        let of: Vec<(i64, usize, f64)> = (0..5_000).map(|at| (at * 3 + batch, 0, 1.0)).collect();
+        let of: Vec<(i64, usize, i64)> = (0..5_000).map(|at| (at * 3 + batch, 0, 1)).collect();
         table.append(&rows(&of), OnError::Raise).unwrap();
     }
     let snapshot = table.snapshot().unwrap();

@@ -16,7 +16,7 @@ fn schema() -> Arc<Schema> {
     schema_of(&[("id", DataType::Int64, false), ("text", DataType::Utf8, true)])
 }
 
-fn spec(merge: Merge) -> TableSpec {
+fn texts_spec(merge: Merge) -> TableSpec {
     TableSpec::new(schema(), ["id"]).merge(merge)
 }
 
@@ -46,7 +46,7 @@ fn long_values_behind_many_short_ones_are_scanned_merged_checked_and_drawn() {
         let options =
             Options { memory_bytes: 128 << 20, cache_bytes: 1 << 20, ..Default::default() };
         let db = Database::open(folder.path(), options.clone()).unwrap();
-        let table = db.create_table("t", spec(merge.clone())).unwrap();
+        let table = db.create_table("t", texts_spec(merge.clone())).unwrap();
         table.append(&rows(0..short, 20), OnError::Raise).unwrap();
         let mut from = short;
         while from < short + long {
@@ -100,7 +100,7 @@ fn a_value_that_is_too_long_is_refused_by_column_length_and_limit() {
         columns: columns.clone(),
         set: Some("team".into()),
         key: vec!["id".into()],
-        ..spec(Merge::Append)
+        ..texts_spec(Merge::Append)
     };
     let table = db.create_table("t", spec).unwrap();
     // Three rows; the middle one has a value of `len` bytes in one column.
@@ -157,10 +157,10 @@ fn a_key_that_is_too_long_is_refused_whatever_keys_mean() {
     let db = Database::open(folder.path(), Options::default()).unwrap();
     let logged = || db.stats().unwrap().wal_bytes;
     let columns = ["a", "b", "more"].map(|name| Field::new(name, DataType::Utf8, true));
-    let spec = |merge: Merge| TableSpec {
+    let two_texts_spec = |merge: Merge| TableSpec {
         columns: Arc::new(Schema::new(columns.to_vec())),
         key: vec!["a".into(), "b".into()],
-        ..spec(merge)
+        ..texts_spec(merge)
     };
     let rollup = RollupSpec { discover: true, ..RollupSpec::default() };
     let batch = |lens: [usize; 3]| {
@@ -170,7 +170,7 @@ fn a_key_that_is_too_long_is_refused_whatever_keys_mean() {
     };
     let half = 32 << 10;
     for (name, merge) in [("append", Merge::Append), ("upsert", Merge::Upsert)] {
-        let table = db.create_table(name, spec(merge)).unwrap();
+        let table = db.create_table(name, two_texts_spec(merge)).unwrap();
         table.append(&batch([1, 1, 1]), OnError::Raise).unwrap();
         let before = logged();
         assert!(before > 0);
@@ -191,7 +191,7 @@ fn a_key_that_is_too_long_is_refused_whatever_keys_mean() {
         }
     }
     // A column that is discovered becomes part of the key.
-    let table = db.create_table("rollup", spec(Merge::Rollup(rollup))).unwrap();
+    let table = db.create_table("rollup", two_texts_spec(Merge::Rollup(rollup))).unwrap();
     let error = table.append(&batch([half, half - 1, 2]), OnError::Raise).unwrap_err();
     assert!(
         error
@@ -215,7 +215,7 @@ fn values_of_the_greatest_length_are_written_read_and_merged() {
         ..Default::default()
     };
     let db = Database::open(folder.path(), options).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", texts_spec(Merge::Append)).unwrap();
     for id in 0..3 {
         table.append(&rows(id..id + 1, 64 * MIB), OnError::Raise).unwrap();
         db.flush().unwrap();

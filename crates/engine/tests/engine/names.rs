@@ -8,7 +8,7 @@ use drillcore::*;
 
 use crate::fixtures::schema_of;
 
-fn spec() -> TableSpec {
+fn cities() -> TableSpec {
     TableSpec::new(
         schema_of(&[
             ("id", DataType::Int64, false),
@@ -29,14 +29,14 @@ fn rollup() -> TableSpec {
         discover: true,
         ..Default::default()
     });
-    TableSpec { merge, weights: vec![], set: None, ..spec() }
+    TableSpec { merge, weights: vec![], set: None, ..cities() }
 }
 
 #[test]
 fn one_rule_says_what_a_table_a_column_or_a_snapshot_may_be_called() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let plain = db.create_table("plain", spec()).unwrap();
+    let plain = db.create_table("plain", cities()).unwrap();
     let found = db.create_table("found", rollup()).unwrap();
     let create = |name: &str, spec: TableSpec| db.create_table(name, spec).map(drop);
     let with_column = |name: &str, mut spec: TableSpec| {
@@ -59,8 +59,8 @@ fn one_rule_says_what_a_table_a_column_or_a_snapshot_may_be_called() {
     };
     type Naming<'a> = Box<dyn Fn(&str) -> Result<()> + 'a>;
     let namings: [(&str, Naming<'_>); 7] = [
-        ("table", Box::new(|name| create(name, spec()))),
-        ("column of a new table", Box::new(|name| create("new", with_column(name, spec())))),
+        ("table", Box::new(|name| create(name, cities()))),
+        ("column of a new table", Box::new(|name| create("new", with_column(name, cities())))),
         ("column of events", Box::new(|name| create("new", with_column(name, rollup())))),
         ("metric", Box::new(|name| create("new", metric(name)))),
         ("added column", Box::new(|name| plain.add_column(name, &DataType::Int64))),
@@ -137,14 +137,14 @@ fn what_is_no_path_of_a_folder_is_refused_and_makes_nothing() {
 #[test]
 fn a_table_of_another_shape_says_what_differs() {
     let db = Database::in_memory(Options::default()).unwrap();
-    db.create_table("t", spec()).unwrap();
+    db.create_table("t", cities()).unwrap();
     db.create_table("r", rollup()).unwrap();
-    let base = spec().columns;
+    let base = cities().columns;
     let only = |names: &[&str]| {
         let index = |name: &&str| base.index_of(name).unwrap();
         Arc::new(base.project(&names.iter().map(index).collect::<Vec<_>>()).unwrap())
     };
-    let unset = TableSpec { set: None, weights: vec![], ..spec() };
+    let unset = TableSpec { set: None, weights: vec![], ..cities() };
     let retyped = schema_of(&[
         ("id", DataType::Int64, false),
         ("city", DataType::Utf8, false),
@@ -168,21 +168,25 @@ fn a_table_of_another_shape_says_what_differs() {
         ("delay", DataType::Int32, true),
     ]);
     let cases: [(&str, TableSpec, &[&str]); 12] = [
-        ("t", TableSpec { key: vec!["city".into()], ..spec() }, &["its key is (id), not (city)"]),
-        ("t", TableSpec { merge: Merge::Upsert, ..spec() }, &["its merge is append, not upsert"]),
+        ("t", TableSpec { key: vec!["city".into()], ..cities() }, &["its key is (id), not (city)"]),
+        ("t", TableSpec { merge: Merge::Upsert, ..cities() }, &["its merge is append, not upsert"]),
         ("t", unset, &["its set column is \"city\", not none", "weights is (delay), not none"]),
         (
             "t",
-            TableSpec { columns: retyped, ..spec() },
+            TableSpec { columns: retyped, ..cities() },
             &["column \"city\" is nullable", "column \"delay\" has type int64, not float64"],
         ),
-        ("t", TableSpec { columns: wider, ..spec() }, &["it has no column \"gate\""]),
+        ("t", TableSpec { columns: wider, ..cities() }, &["it has no column \"gate\""]),
         (
             "t",
-            TableSpec { columns: only(&["delay", "id", "city"]), ..spec() },
+            TableSpec { columns: only(&["delay", "id", "city"]), ..cities() },
             &["its columns have the order (id, city, delay)"],
         ),
-        ("t", TableSpec { columns: only(&["id", "delay"]), set: None, ..spec() }, &["set column"]),
+        (
+            "t",
+            TableSpec { columns: only(&["id", "delay"]), set: None, ..cities() },
+            &["set column"],
+        ),
         ("t", rollup(), &["its merge is append, not rollup"]),
         (
             "r",

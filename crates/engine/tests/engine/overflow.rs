@@ -22,7 +22,7 @@ fn schema() -> Arc<Schema> {
     ])
 }
 
-fn spec() -> TableSpec {
+fn notes_and_bodies_spec() -> TableSpec {
     TableSpec::new(schema(), ["id"])
 }
 
@@ -75,7 +75,7 @@ fn taken(rows: &RecordBatch, numbers: impl Iterator<Item = i64>, columns: &[&str
 fn long_values_come_back_from_every_read() {
     for merge in [Merge::Append, Merge::Upsert] {
         let db = database();
-        let table = db.create_table("t", spec().merge(merge)).unwrap();
+        let table = db.create_table("t", notes_and_bodies_spec().merge(merge)).unwrap();
         let all = rows(0..ROWS, 4);
         // Parts that overlap, so that merges read and write long values, too.
         for part in 0..3 {
@@ -113,7 +113,7 @@ fn long_values_come_back_from_every_read() {
 #[test]
 fn who_does_not_ask_for_a_long_value_reads_none() {
     let db = database();
-    let table = db.create_table("t", spec().streams(["id"])).unwrap();
+    let table = db.create_table("t", notes_and_bodies_spec().streams(["id"])).unwrap();
     table.append(&rows(0..ROWS, 6), OnError::Raise).unwrap();
     db.compact().unwrap();
     let snapshot = table.snapshot().unwrap();
@@ -151,7 +151,7 @@ fn who_does_not_ask_for_a_long_value_reads_none() {
 fn a_flipped_bit_in_a_long_value_is_found_by_who_reads_it_and_by_nobody_else() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec().streams(["id"])).unwrap();
+    let table = db.create_table("t", notes_and_bodies_spec().streams(["id"])).unwrap();
     let long = "long ".repeat(1_000);
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from(vec![1, 2])),

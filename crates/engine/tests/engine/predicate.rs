@@ -64,7 +64,7 @@ impl Predicate for Remainder {
 /// Id, place and value.
 type Row = (i64, String, Option<i64>);
 
-fn spec(merge: Merge) -> TableSpec {
+fn loaded_places_spec(merge: Merge) -> TableSpec {
     let is_rollup = matches!(merge, Merge::Rollup(_));
     let key = if is_rollup { vec!["id", "place"] } else { vec!["id"] };
     TableSpec::new(
@@ -99,7 +99,7 @@ fn batch(rows: &[Row]) -> RecordBatch {
         Arc::new(rows.iter().map(|row| row.2).collect::<Int64Array>()),
         Arc::new(rows.iter().map(|row| Some(load(row.0))).collect::<Int64Array>()),
     ];
-    RecordBatch::try_new(spec(Merge::Append).columns, columns).unwrap()
+    RecordBatch::try_new(loaded_places_spec(Merge::Append).columns, columns).unwrap()
 }
 
 fn wanted() -> Option<Vec<String>> {
@@ -252,7 +252,7 @@ fn every_read_shows_the_rows_that_pass() {
     for (seed, merge) in [Merge::Append, Merge::Upsert, rollup()].into_iter().enumerate() {
         let dir = tempfile::tempdir().unwrap();
         let db = Database::open(dir.path(), Options::default()).unwrap();
-        db.create_table("t", spec(merge.clone())).unwrap();
+        db.create_table("t", loaded_places_spec(merge.clone())).unwrap();
         let table = db.table("t").unwrap();
         let mut rng = Rng::keyed(seed as u64, 3);
         let mut appended: Vec<Row> = Vec::new();
@@ -309,7 +309,7 @@ fn rows_that_pass_are_drawn_with_the_right_chances() {
         let is_rollup = matches!(merge, Merge::Rollup(_));
         let dir = tempfile::tempdir().unwrap();
         let db = Database::open(dir.path(), Options::default()).unwrap();
-        db.create_table("t", spec(merge.clone())).unwrap();
+        db.create_table("t", loaded_places_spec(merge.clone())).unwrap();
         let table = db.table("t").unwrap();
         let _hold = db.hold_maintenance();
         // Pieces of very different sizes, so that choosing a piece first would show.
@@ -409,7 +409,7 @@ fn tally_place(
 #[test]
 fn a_share_takes_each_passing_row_with_its_chance() {
     let db = Database::in_memory(Options::default()).unwrap();
-    db.create_table("t", spec(Merge::Append)).unwrap();
+    db.create_table("t", loaded_places_spec(Merge::Append)).unwrap();
     let table = db.table("t").unwrap();
     let appended: Vec<Row> = (0..400).map(|id| (id, "p".into(), Some(id))).collect();
     table.append(&batch(&appended), OnError::Raise).unwrap();
@@ -445,7 +445,7 @@ fn a_share_takes_each_passing_row_with_its_chance() {
 fn estimates_are_of_the_rows_that_pass() {
     for merge in [Merge::Append, Merge::Upsert, rollup()] {
         let db = Database::in_memory(Options::default()).unwrap();
-        db.create_table("t", spec(merge.clone())).unwrap();
+        db.create_table("t", loaded_places_spec(merge.clone())).unwrap();
         let table = db.table("t").unwrap();
         let appended: Vec<Row> =
             (0..20_000).map(|id| (id, format!("p{}", id % 3), Some(id % 1000))).collect();
@@ -511,7 +511,7 @@ fn estimates_are_of_the_rows_that_pass() {
 fn samples_with_a_condition_pass_over_deleted_rows() {
     let db = Database::in_memory(Options::default()).unwrap();
     let _hold = db.hold_maintenance();
-    let table = db.create_table("t", spec(Merge::Upsert)).unwrap();
+    let table = db.create_table("t", loaded_places_spec(Merge::Upsert)).unwrap();
     let rows: Vec<Row> = (0..1_000).map(|id| (id, "here".to_string(), Some(id))).collect();
     table.append(&batch(&rows), OnError::Raise).unwrap();
     let deleted = (0..1_000).filter(|id| id % 3 == 0);

@@ -51,7 +51,7 @@ fn wider(data_type: &DataType) -> Option<DataType> {
     })
 }
 
-fn spec(is_upsert: bool) -> TableSpec {
+fn narrow_columns_spec(is_upsert: bool) -> TableSpec {
     let columns = vec![
         Field::new("id", DataType::Int64, false),
         Field::new("a", DataType::Int8, true),
@@ -254,7 +254,7 @@ fn run(seed: u64, is_upsert: bool, durability: Durability) {
     let rng = &mut Rng::keyed(seed, 5);
     let options = || Options { durability, segment_bytes: 200_000, ..Options::default() };
     let mut db = Database::open(folder.path(), options()).unwrap();
-    let mut table = db.create_table("t", spec(is_upsert)).unwrap();
+    let mut table = db.create_table("t", narrow_columns_spec(is_upsert)).unwrap();
     let mut model = Model::new(is_upsert);
     let mut named: Vec<(String, Model)> = Vec::new();
     // Goes on through the writer's restarts.
@@ -382,7 +382,7 @@ fn every_read_agrees_with_a_model_whatever_becomes_of_the_columns() {
 
 fn filled(path: &Path) -> (Database, Table) {
     let db = Database::open(path, Options::default()).unwrap();
-    let t = db.create_table("t", spec(false)).unwrap();
+    let t = db.create_table("t", narrow_columns_spec(false)).unwrap();
     let ids: ArrayRef = Arc::new((0..100).map(Some).collect::<Int64Array>());
     let a: ArrayRef = cast(&ids, &DataType::Int8).unwrap();
     t.append(
@@ -420,7 +420,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     ] {
         refused(t.widen(name, &to), ErrorKind::InvalidArgument);
     }
-    db.create_table("other", spec(false)).unwrap();
+    db.create_table("other", narrow_columns_spec(false)).unwrap();
     refused(db.rename_table("t", "other").map(drop), ErrorKind::AlreadyExists);
     refused(db.rename_table("none", "x").map(drop), ErrorKind::NotFound);
     refused(db.rename_table("t", "").map(drop), ErrorKind::InvalidArgument);
@@ -479,7 +479,7 @@ fn appends_beside_changes_keep_their_values_and_none_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let memory_bytes = Options::MEMORY_BYTES_MIN;
     let db = Database::open(folder.path(), Options { memory_bytes, ..Options::default() }).unwrap();
-    let t = db.create_table("t", spec(false)).unwrap();
+    let t = db.create_table("t", narrow_columns_spec(false)).unwrap();
     let ends = AtomicBool::new(false);
     let appended = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3)

@@ -11,7 +11,7 @@ use crate::fixtures::schema_of;
 
 const ROWS: i64 = 200_000;
 
-fn spec() -> TableSpec {
+fn cities_spec() -> TableSpec {
     let columns = schema_of(&[
         ("id", DataType::Int64, false),
         ("city", DataType::Utf8, false),
@@ -25,7 +25,7 @@ fn spec() -> TableSpec {
 fn opened(cache_bytes: u64) -> (Database, Table) {
     let files = Arc::new(directory::MemoryDirectory::new());
     let db = Database::open_in(files.clone(), Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", cities_spec()).unwrap();
     let mut rng = Rng::keyed(7, 0);
     for ids in (0..ROWS).collect::<Vec<_>>().chunks(20_000) {
         let city = |id: &i64| if id % 100 == 0 { "small" } else { "large" };
@@ -38,7 +38,7 @@ fn opened(cache_bytes: u64) -> (Database, Table) {
             Arc::new(StringArray::from_iter_values(ids.iter().map(&mut note))),
         ];
         table
-            .append(&RecordBatch::try_new(spec().columns, columns).unwrap(), OnError::Raise)
+            .append(&RecordBatch::try_new(cities_spec().columns, columns).unwrap(), OnError::Raise)
             .unwrap();
     }
     db.compact().unwrap();
@@ -69,7 +69,7 @@ fn the_index_of_a_segment_is_read_at_once_and_stays_while_the_segment_does() {
     assert_eq!(after.index_pages_read, opened.index_pages_read);
     assert_eq!(after.blocks_read - opened.blocks_read, 40);
     // A merged segment has an index of its own; the old one goes.
-    let row = spec().columns;
+    let row = cities_spec().columns;
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from(vec![ROWS / 2])),
         Arc::new(StringArray::from(vec!["small"])),

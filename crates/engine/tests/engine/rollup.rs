@@ -26,7 +26,7 @@ type Folded = (i64, Option<i64>, Option<i64>, Option<f64>, Option<f64>, [Option<
 /// The events of each row.
 type Model = BTreeMap<Key, Vec<Event>>;
 
-fn spec() -> TableSpec {
+fn hourly_places_spec() -> TableSpec {
     let metric = |name: &str, text: &str| (name.to_string(), text.parse().unwrap());
     TableSpec::new(
         schema_of(&[
@@ -64,7 +64,7 @@ fn batch(events: &[Event]) -> RecordBatch {
         Arc::new(events.iter().map(|event| event.3).collect::<Float64Array>()),
         Arc::new(Int16Array::from_iter_values(events.iter().map(second))),
     ];
-    RecordBatch::try_new(spec().columns, columns).unwrap()
+    RecordBatch::try_new(hourly_places_spec().columns, columns).unwrap()
 }
 
 fn second(event: &Event) -> i16 {
@@ -373,7 +373,7 @@ fn rows_are_the_exact_fold_of_their_events_at_every_step() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { memory_bytes: 1 << 20, ..Default::default() };
         let mut db = Database::open(folder.path(), options.clone()).unwrap();
-        let mut table = db.create_table("t", spec()).unwrap();
+        let mut table = db.create_table("t", hourly_places_spec()).unwrap();
         let mut rng = Rng::keyed(seed, 0);
         let mut model = Model::new();
         let mut held = Vec::new();
@@ -413,7 +413,7 @@ fn rows_are_the_exact_fold_of_their_events_at_every_step() {
 fn a_row_is_drawn_once_for_each_of_its_events() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", hourly_places_spec()).unwrap();
     for part in 0..3 {
         let events: Vec<Event> = (0..40i64)
             .flat_map(|hour| (0..=hour).map(move |event| (hour * 3600 + event, None, None, None)))
@@ -445,7 +445,7 @@ fn a_row_is_drawn_once_for_each_of_its_events() {
 #[test]
 fn a_sum_that_does_not_fit_is_an_error_until_it_fits_again() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", hourly_places_spec()).unwrap();
     let event = |delay: i64| batch(&[(0, None, Some(delay), None)]);
     table.append(&event(i64::MAX), OnError::Raise).unwrap();
     table.append(&event(i64::MAX), OnError::Raise).unwrap();
@@ -468,7 +468,7 @@ fn a_sum_that_does_not_fit_is_an_error_until_it_fits_again() {
 fn what_cannot_be_folded_is_refused_with_names() {
     let db = Database::in_memory(Options::default()).unwrap();
     let refused = |change: &dyn Fn(&mut TableSpec, &mut RollupSpec)| {
-        let mut spec = spec();
+        let mut spec = hourly_places_spec();
         let Merge::Rollup(mut rollup) = spec.merge.clone() else { unreachable!() };
         change(&mut spec, &mut rollup);
         spec.merge = Merge::Rollup(rollup);

@@ -35,7 +35,7 @@ struct Model {
     events: BTreeMap<Key, Vec<Event>>,
 }
 
-fn spec() -> TableSpec {
+fn hourly_places_spec() -> TableSpec {
     let types = Model::new().types;
     let inputs = INPUTS.iter().zip(types);
     let inputs = inputs.map(|((name, nullable), of)| Field::new(*name, of, *nullable));
@@ -236,7 +236,7 @@ fn run(seed: u64, durability: Durability) {
     let rng = &mut Rng::keyed(seed, 9);
     let options = || Options { durability, segment_bytes: 100_000, ..Options::default() };
     let mut db = Database::open(folder.path(), options()).unwrap();
-    let mut table = db.create_table("t", spec()).unwrap();
+    let mut table = db.create_table("t", hourly_places_spec()).unwrap();
     let mut name = "t".to_string();
     let mut model = Model::new();
     let reader = Database::open_read_only(folder.path(), ReadOptions::default()).unwrap();
@@ -324,7 +324,7 @@ fn rows_are_the_fold_of_their_events_whatever_becomes_of_metrics_and_inputs() {
 #[test]
 fn what_needs_the_events_anew_is_refused_and_changes_nothing() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", hourly_places_spec()).unwrap();
     let before = table.schema();
     let refused = |result: Result<()>, kind: ErrorKind, said: &str| {
         let error = result.unwrap_err();

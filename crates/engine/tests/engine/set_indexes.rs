@@ -23,7 +23,7 @@ fn columns() -> SchemaRef {
     ])
 }
 
-fn spec(merge: Merge, set_index: bool) -> TableSpec {
+fn numbered_spec(merge: Merge, set_index: bool) -> TableSpec {
     TableSpec { set_index, ..TableSpec::new(columns(), ["number"]).set("place").merge(merge) }
 }
 
@@ -132,8 +132,8 @@ fn answers_are_the_same_with_any_sets_indexed_in_memory_and_on_disk() {
     for merge in [Merge::Append, Merge::Upsert] {
         let folder = tempfile::tempdir().unwrap();
         let db = open_small(folder.path());
-        let always = db.create_table("always", spec(merge.clone(), true)).unwrap();
-        let table = db.create_table("t", spec(merge.clone(), false)).unwrap();
+        let always = db.create_table("always", numbered_spec(merge.clone(), true)).unwrap();
+        let table = db.create_table("t", numbered_spec(merge.clone(), false)).unwrap();
         let append = |numbers: std::ops::Range<i64>| {
             let batch = rows(numbers);
             db.append(&[("always", &batch), ("t", &batch)]).unwrap();
@@ -189,7 +189,7 @@ fn answers_are_the_same_with_any_sets_indexed_in_memory_and_on_disk() {
 fn a_listed_set_costs_what_it_costs_and_another_one_a_pass() {
     let folder = tempfile::tempdir().unwrap();
     let db = open_without_cache(folder.path());
-    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    let table = db.create_table("t", numbered_spec(Merge::Append, false)).unwrap();
     table.append(&rows(0..200_000), OnError::Raise).unwrap();
     db.compact().unwrap();
     // A pass reads the stream of the set column, seven pages of it.
@@ -223,8 +223,10 @@ fn a_listed_set_costs_what_it_costs_and_another_one_a_pass() {
 fn zones_spare_a_pass_the_blocks_that_cannot_hold_a_set() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
-    let spec =
-        TableSpec { key: vec!["place".into(), "number".into()], ..spec(Merge::Append, false) };
+    let spec = TableSpec {
+        key: vec!["place".into(), "number".into()],
+        ..numbered_spec(Merge::Append, false)
+    };
     let table = db.create_table("t", spec).unwrap();
     table.append(&rows(0..200_000), OnError::Raise).unwrap();
     db.compact().unwrap();
@@ -239,7 +241,7 @@ fn zones_spare_a_pass_the_blocks_that_cannot_hold_a_set() {
 fn a_list_is_written_once_and_goes_with_its_segment() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
-    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    let table = db.create_table("t", numbered_spec(Merge::Append, false)).unwrap();
     table.append(&rows(0..50_000), OnError::Raise).unwrap();
     db.flush().unwrap();
     let segment = files(folder.path(), "segment-");
@@ -275,7 +277,7 @@ fn a_list_is_written_once_and_goes_with_its_segment() {
 fn a_restart_goes_on_with_what_was_to_be_indexed() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
-    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    let table = db.create_table("t", numbered_spec(Merge::Append, false)).unwrap();
     table.append(&rows(0..50_000), OnError::Raise).unwrap();
     db.flush().unwrap();
     let hold = db.hold_maintenance();
@@ -303,7 +305,7 @@ fn a_restart_goes_on_with_what_was_to_be_indexed() {
 fn a_named_snapshot_keeps_its_list_and_a_reader_finds_it() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
-    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    let table = db.create_table("t", numbered_spec(Merge::Append, false)).unwrap();
     table.append(&rows(0..20_000), OnError::Raise).unwrap();
     db.flush().unwrap();
     let reader = Database::open_read_only(
@@ -349,7 +351,7 @@ fn a_named_snapshot_keeps_its_list_and_a_reader_finds_it() {
 fn a_segment_that_cannot_be_listed_is_told_and_stops_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
-    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    let table = db.create_table("t", numbered_spec(Merge::Append, false)).unwrap();
     table.append(&rows(0..50_000), OnError::Raise).unwrap();
     db.flush().unwrap();
     let segment = folder.path().join(&files(folder.path(), "segment-")[0]);
@@ -391,7 +393,7 @@ fn a_segment_that_cannot_be_listed_is_told_and_stops_nobody() {
 fn switching_while_others_write_and_read_changes_no_answer() {
     let folder = tempfile::tempdir().unwrap();
     let db = open_small(folder.path());
-    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    let table = db.create_table("t", numbered_spec(Merge::Append, false)).unwrap();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         for writer in 0..2 {
@@ -448,7 +450,7 @@ fn switching_while_others_write_and_read_changes_no_answer() {
 fn what_cannot_be_indexed_is_refused_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
-    let plain = TableSpec { set: None, ..spec(Merge::Append, true) };
+    let plain = TableSpec { set: None, ..numbered_spec(Merge::Append, true) };
     let plain = db.create_table("plain", plain).unwrap();
     for refused in [
         plain.index_all_sets(),
@@ -461,14 +463,14 @@ fn what_cannot_be_indexed_is_refused_and_changes_nothing() {
         assert!(error.to_string().contains("no set column"), "{error}");
     }
     db.drop_table("plain").unwrap();
-    let table = db.create_table("t", spec(Merge::Append, true)).unwrap();
+    let table = db.create_table("t", numbered_spec(Merge::Append, true)).unwrap();
     let before = of_table(&db);
     let wrong: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     let error = table.unindex_sets(&wrong).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     assert_eq!(of_table(&db), before);
     // Which sets are indexed is no part of a table's shape.
-    let again = TableSpec { exist_ok: true, ..spec(Merge::Append, false) };
+    let again = TableSpec { exist_ok: true, ..numbered_spec(Merge::Append, false) };
     db.create_table("t", again).unwrap();
     assert_eq!(of_table(&db), before);
     db.drop_table("t").unwrap();
@@ -481,7 +483,7 @@ fn what_cannot_be_indexed_is_refused_and_changes_nothing() {
 fn groups_by_a_set_column_without_index_are_estimated_as_any_other() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path());
-    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    let table = db.create_table("t", numbered_spec(Merge::Append, false)).unwrap();
     table.append(&rows(0..20_000), OnError::Raise).unwrap();
     db.flush().unwrap();
     let request = EstimateRequest {

@@ -35,7 +35,7 @@ fn batch(rows: &[(Option<&str>, i64, Option<i64>)]) -> RecordBatch {
     RecordBatch::try_new(columns(), arrays).unwrap()
 }
 
-fn spec(merge: Merge) -> TableSpec {
+fn numbered_spec(merge: Merge) -> TableSpec {
     TableSpec::new(columns(), ["place", "number"]).set("place").merge(merge)
 }
 
@@ -150,7 +150,7 @@ fn any_number_of_threads_gives_the_rows_of_one() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { memory_bytes: Options::MEMORY_BYTES_MIN, ..Default::default() };
         let db = Database::open(folder.path(), options).unwrap();
-        let table = db.create_table("t", spec(merge)).unwrap();
+        let table = db.create_table("t", numbered_spec(merge)).unwrap();
         for round in 0..6 {
             let _hold = (round % 2 == 0).then(|| db.hold_maintenance());
             for _ in 0..3 {
@@ -195,7 +195,7 @@ fn any_number_of_threads_gives_the_rows_of_one() {
 
 /// A table of the given numbers of rows a key, in several pieces.
 fn table_of(db: &Database, rows_of_key: impl Fn(i64) -> usize, keys: i64) -> TableSnapshot {
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", numbered_spec(Merge::Append)).unwrap();
     let _hold = db.hold_maintenance();
     for piece in 0..4 {
         let of_piece = (0..keys).filter(|key| key % 4 == piece || piece == 3);
@@ -423,7 +423,7 @@ fn a_seed_gives_the_same_sample_with_any_number_of_threads() {
             Options { memory_bytes: 16 << 20, cache_bytes: 1 << 20, ..Default::default() };
         let db = Database::open(folder.path(), options).unwrap();
         let weights = if matches!(merge, Merge::Rollup(_)) { vec![] } else { vec!["value".into()] };
-        let table = db.create_table("t", TableSpec { weights, ..spec(merge) }).unwrap();
+        let table = db.create_table("t", TableSpec { weights, ..numbered_spec(merge) }).unwrap();
         for piece in 0..5 {
             let row = |row: i64| (["a", "b"].get(row as usize % 3).copied(), row, Some(row % 90));
             let rows: Vec<_> = (piece * 9_000..piece * 9_000 + 20_000).map(row).collect();

@@ -18,7 +18,7 @@ use crate::fixtures::{between, ids, schema_of};
 const FALSE_ALARM: f64 = 1e-6;
 const SEED: u64 = 0x5eed_0c00;
 
-fn spec(merge: Merge) -> TableSpec {
+fn two_weights_spec(merge: Merge) -> TableSpec {
     let columns = schema_of(&[
         ("id", DataType::Int64, false),
         ("w", DataType::Int64, false),
@@ -33,7 +33,7 @@ fn batch(rows: &[(i64, i64)]) -> RecordBatch {
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1))),
         Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.1 as f64 / 8.0))),
     ];
-    RecordBatch::try_new(spec(Merge::Append).columns, columns).unwrap()
+    RecordBatch::try_new(two_weights_spec(Merge::Append).columns, columns).unwrap()
 }
 
 fn split(table: &TableSnapshot, count: usize, selection: &Selection) -> Vec<Selection> {
@@ -45,7 +45,7 @@ fn split(table: &TableSnapshot, count: usize, selection: &Selection) -> Vec<Sele
 #[test]
 fn splits_have_about_equally_many_rows_of_any_order_of_appends_and_cut_no_key() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", two_weights_spec(Merge::Append)).unwrap();
     // Ten pieces over each other, two of them much longer than the others, and a key of a tenth of the rows.
     for piece in 0..10i64 {
         let rows = if piece % 5 == 0 { 20_000 } else { 1_000 };
@@ -90,7 +90,7 @@ fn splits_have_about_equally_many_rows_of_any_order_of_appends_and_cut_no_key() 
 #[test]
 fn a_split_is_split_again_into_parts_of_it() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", two_weights_spec(Merge::Append)).unwrap();
     let rows: Vec<(i64, i64)> = (0..1_000).map(|id| (id, 1)).collect();
     table.append(&batch(&rows), OnError::Raise).unwrap();
     let now = table.snapshot().unwrap();
@@ -155,7 +155,7 @@ fn weighed() -> Vec<Weighed> {
     let no_third = Selection { predicate: Some(no_third), ..everything() };
     let make = |what, merge: Merge, selection: Selection| {
         let db = Database::in_memory(Options::default()).unwrap();
-        let table = db.create_table("t", spec(merge.clone())).unwrap();
+        let table = db.create_table("t", two_weights_spec(merge.clone())).unwrap();
         if matches!(merge, Merge::Upsert) {
             // Dead rows with weights of their own.
             let dead: Vec<(i64, i64)> = (0..ROWS).map(|id| (id, 30)).collect();

@@ -18,7 +18,7 @@ use crate::fixtures::{between, key, schema_of};
 /// What the table should hold: key to set and value.
 type Model = BTreeMap<i64, (Option<String>, i64)>;
 
-fn spec() -> TableSpec {
+fn tagged_places_spec() -> TableSpec {
     TableSpec::new(
         schema_of(&[
             ("id", DataType::Int64, false),
@@ -43,7 +43,7 @@ fn batch(rows: &[(i64, Option<String>, i64)]) -> RecordBatch {
     ];
     let values: Vec<i64> = rows.iter().map(|row| row.2).collect();
     let columns = columns.into_iter().chain(tags_and_photos(&values)).collect();
-    RecordBatch::try_new(spec().columns, columns).unwrap()
+    RecordBatch::try_new(tagged_places_spec().columns, columns).unwrap()
 }
 
 /// The last two columns, which follow from the values: lists and binary of any length, and nulls.
@@ -133,7 +133,7 @@ fn random_updates_and_deletes_agree_with_a_map_at_every_step() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { memory_bytes: 1 << 20, ..Default::default() };
         let mut db = Database::open(folder.path(), options.clone()).unwrap();
-        let mut table = db.create_table("t", spec()).unwrap();
+        let mut table = db.create_table("t", tagged_places_spec()).unwrap();
         let mut rng = Rng::keyed(seed, 0);
         let mut model = Model::new();
         let mut held: Vec<(TableSnapshot, Model)> = Vec::new();
@@ -186,7 +186,7 @@ fn random_updates_and_deletes_agree_with_a_map_at_every_step() {
 fn every_live_row_is_drawn_equally_often_under_updates_and_deletes() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", tagged_places_spec()).unwrap();
     let upsert = |ids: std::ops::Range<i64>, value: i64| {
         let rows: Vec<_> = ids.map(|id| (id, Some("p".into()), value)).collect();
         table.append(&batch(&rows), OnError::Raise).unwrap();
@@ -234,7 +234,7 @@ fn every_live_row_is_drawn_equally_often_under_updates_and_deletes() {
 #[test]
 fn a_table_that_keeps_every_row_refuses_to_delete() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let append = TableSpec { merge: Merge::Append, ..spec() };
+    let append = TableSpec { merge: Merge::Append, ..tagged_places_spec() };
     let error = db.create_table("t", append).unwrap().delete(&key(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
@@ -243,7 +243,7 @@ fn a_table_that_keeps_every_row_refuses_to_delete() {
 fn tombstones_leave_once_nothing_older_lies_beneath_them() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", tagged_places_spec()).unwrap();
     table.append(&batch(&[(1, None, 1), (2, None, 2)]), OnError::Raise).unwrap();
     table.delete(&key(1)).unwrap();
     table.delete(&key(9)).unwrap();
@@ -263,7 +263,7 @@ fn tombstones_leave_once_nothing_older_lies_beneath_them() {
 fn tombstones_stay_when_segments_merge_above_an_older_one() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", tagged_places_spec()).unwrap();
     let mut rng = Rng::keyed(1, 0);
     let mut long = || Some((0..40).map(|_| format!("{:016x}", rng.next_u64())).collect::<String>());
     let rows: Vec<_> = (0..8_000).map(|id| (id, long(), 1)).collect();
@@ -292,7 +292,7 @@ fn tombstones_stay_when_segments_merge_above_an_older_one() {
 fn to_delete_a_null_where_keys_have_none_deletes_nothing() {
     let db = Database::in_memory(Options::default()).unwrap();
     let _hold = db.hold_maintenance();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", tagged_places_spec()).unwrap();
     table.append(&batch(&[(1, Some("p1".to_string()), 10)]), OnError::Raise).unwrap();
     let before = db.snapshot().unwrap().lsn();
     let nothing: [ArrayRef; 2] = [

@@ -40,7 +40,7 @@ fn batch(ids: &[i64]) -> RecordBatch {
     .unwrap()
 }
 
-fn spec() -> TableSpec {
+fn two_weights_spec() -> TableSpec {
     TableSpec::new(
         schema_of(&[
             ("id", DataType::Int64, false),
@@ -137,7 +137,7 @@ fn check(table: &Table, state: &str) {
 fn a_row_is_drawn_in_proportion_to_its_weight_in_every_state_of_the_table() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", two_weights_spec()).unwrap();
     let order: Vec<i64> = (0..ROWS).map(|i| i * 71 % ROWS).collect();
     let (first, rest) = order.split_at(130);
     table.append(&batch(first), OnError::Raise).unwrap();
@@ -157,7 +157,7 @@ fn a_row_is_drawn_in_proportion_to_its_weight_in_every_state_of_the_table() {
 fn a_row_of_a_set_without_an_index_is_drawn_in_proportion_to_its_weight() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", TableSpec { set_index: false, ..spec() }).unwrap();
+    let table = db.create_table("t", TableSpec { set_index: false, ..two_weights_spec() }).unwrap();
     table.append(&batch(&(0..ROWS).collect::<Vec<i64>>()), OnError::Raise).unwrap();
     check(&table, "memory");
     db.flush().unwrap();
@@ -170,7 +170,7 @@ fn a_seed_draws_the_same_rows_by_weight_whether_or_not_sets_are_indexed() {
     for merge in [Merge::Append, Merge::Upsert] {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::open(folder.path(), Options::default()).unwrap();
-        let spec = TableSpec { set_index: false, ..spec().merge(merge) };
+        let spec = TableSpec { set_index: false, ..two_weights_spec().merge(merge) };
         let table = db.create_table("t", spec).unwrap();
         for part in 0..2 {
             let rows: Vec<i64> = (0..4_000).map(|row| 2 * row + part).collect();
@@ -218,7 +218,7 @@ fn a_seed_draws_the_same_rows_by_weight_whether_or_not_sets_are_indexed() {
 #[test]
 fn draws_without_replacement_are_successive_draws_by_weight() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", two_weights_spec()).unwrap();
     // Rows 1, 20 and 2 weigh 2, 0 and 3; row 57 weighs 1.
     assert_eq!([1, 20, 2, 57].map(weight), [2, 0, 3, 1]);
     table.append(&batch(&[1, 20, 2, 57]), OnError::Raise).unwrap();
@@ -256,7 +256,7 @@ fn draws_without_replacement_are_successive_draws_by_weight() {
 fn more_rows_begin_with_those_that_fewer_are() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", two_weights_spec()).unwrap();
     let rows: Vec<i64> = (0..4_000).collect();
     let weights = rows.iter().map(|&id| if id == 77 { 1 << 40 } else { 1 + id % 19 });
     let mut columns = batch(&rows).columns().to_vec();
@@ -298,7 +298,7 @@ fn the_sums_that_are_kept_of_a_set_change_no_draw_and_are_counted() {
     let rows: Vec<i64> = (0..30_000).collect();
     for kind in [Merge::Append, Merge::Upsert] {
         let db = Database::in_memory(Options::default()).unwrap();
-        let table = db.create_table("t", spec().merge(kind.clone())).unwrap();
+        let table = db.create_table("t", two_weights_spec().merge(kind.clone())).unwrap();
         for rows in rows.chunks(9_000) {
             table.append(&batch(rows), OnError::Raise).unwrap();
         }
@@ -342,10 +342,10 @@ fn the_sums_that_are_kept_of_a_set_change_no_draw_and_are_counted() {
 #[test]
 fn what_is_no_weight_is_refused_by_row_and_nothing_is_changed() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec()).unwrap();
+    let table = db.create_table("t", two_weights_spec()).unwrap();
     let mut bad = batch(&[1, 2]).columns().to_vec();
     bad[3] = Arc::new(Float64Array::from(vec![1.0, f64::NAN]));
-    let bad = RecordBatch::try_new(spec().columns, bad).unwrap();
+    let bad = RecordBatch::try_new(two_weights_spec().columns, bad).unwrap();
     let error = table.append(&bad, OnError::Raise).unwrap_err();
     assert_eq!(error.to_string(), r#"row 1: weight column "share" must hold a finite number"#);
     assert_eq!(table.snapshot().unwrap().rows().unwrap(), 0);
@@ -354,6 +354,6 @@ fn what_is_no_weight_is_refused_by_row_and_nothing_is_changed() {
     let request = SampleRequest { weight: Some("hole".into()), ..Default::default() };
     let error = table.snapshot().unwrap().sample(&request).unwrap_err();
     assert_eq!(error.to_string(), r#"unknown weight "hole"; did you mean "whole"?"#);
-    let key_weight = TableSpec { weights: vec!["id".into()], ..spec() };
+    let key_weight = TableSpec { weights: vec!["id".into()], ..two_weights_spec() };
     assert_eq!(db.create_table("u", key_weight).err().unwrap().kind(), ErrorKind::InvalidArgument);
 }

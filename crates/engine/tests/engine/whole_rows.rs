@@ -11,7 +11,7 @@ use crate::fixtures::schema_of;
 
 const FILL_NULLS: AppendOptions = AppendOptions { on_error: OnError::Raise, fill_nulls: true };
 
-fn spec(merge: Merge) -> TableSpec {
+fn planes_spec(merge: Merge) -> TableSpec {
     let columns = schema_of(&[
         ("id", DataType::Int64, false),
         ("name", DataType::Utf8, true),
@@ -46,8 +46,8 @@ fn nulls(table: &Table) -> Vec<String> {
 #[test]
 fn an_upsert_of_rows_that_lack_columns_is_refused_with_their_names() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Upsert)).unwrap();
-    let other = db.create_table("other", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", planes_spec(Merge::Upsert)).unwrap();
+    let other = db.create_table("other", planes_spec(Merge::Append)).unwrap();
     table.append(&row(&["id", "name", "seats"]), OnError::Raise).unwrap();
     for (columns, named) in [
         (&["id"][..], "lacks columns \"name\", \"seats\""),
@@ -93,11 +93,11 @@ fn missing_columns_are_null_where_that_is_asked_for_or_replaces_nothing() {
         metrics: vec![("seats".into(), Metric::sum("seats"))],
         ..Default::default()
     };
-    let rollup = TableSpec { ..spec(Merge::Rollup(rollup)) };
+    let rollup = TableSpec { ..planes_spec(Merge::Rollup(rollup)) };
     for (number, (spec, fill_nulls)) in [
-        (spec(Merge::Upsert), true),
-        (spec(Merge::Append), true),
-        (spec(Merge::Append), false),
+        (planes_spec(Merge::Upsert), true),
+        (planes_spec(Merge::Append), true),
+        (planes_spec(Merge::Append), false),
         (rollup, false),
     ]
     .into_iter()
@@ -126,7 +126,7 @@ fn columns_that_were_added_may_be_missing_so_that_running_producers_go_on() {
     let whole = row(&["id", "name", "seats"]);
     {
         let db = open();
-        let table = db.create_table("t", spec(Merge::Upsert)).unwrap();
+        let table = db.create_table("t", planes_spec(Merge::Upsert)).unwrap();
         table.append(&whole, OnError::Raise).unwrap();
         table.add_column("gate", &DataType::Int64).unwrap();
         table.append(&whole, OnError::Raise).unwrap();
@@ -143,7 +143,7 @@ fn columns_that_were_added_may_be_missing_so_that_running_producers_go_on() {
         let refused = table.append(&row(&["id", "name", "gate", "door"]), OnError::Raise);
         assert!(refused.unwrap_err().to_string().contains("lacks column \"seats\""));
         // Asking for the table as it is now is asking for the same table.
-        let mut now = spec(Merge::Upsert);
+        let mut now = planes_spec(Merge::Upsert);
         let added = ["gate", "door"].map(|name| Arc::new(Field::new(name, DataType::Int64, true)));
         let columns: Vec<_> = now.columns.fields().iter().cloned().chain(added).collect();
         now.columns = Arc::new(Schema::new(columns));

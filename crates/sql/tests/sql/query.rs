@@ -31,7 +31,7 @@ fn flights(n: i64) -> RecordBatch {
     RecordBatch::try_new(columns(), arrays).unwrap()
 }
 
-fn spec(merge: Merge) -> TableSpec {
+fn flights_spec(merge: Merge) -> TableSpec {
     TableSpec::new(columns(), ["carrier", "flight"]).set("carrier").merge(merge)
 }
 
@@ -42,7 +42,7 @@ fn database(rows: i64) -> Database {
         ("name", Arc::new(StringArray::from(vec!["American", "Delta", "None"])), false),
     ]);
     add_table(&db, "airlines", &airlines);
-    add_table_of(&db, "flights", spec(Merge::Append), &flights(rows));
+    add_table_of(&db, "flights", flights_spec(Merge::Append), &flights(rows));
     db
 }
 
@@ -210,7 +210,7 @@ fn check_answers(db: &Database, options: &QueryOptions) {
 #[test]
 fn rows_of_upsert_and_rollup_tables_are_the_folded_ones() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("newest", spec(Merge::Upsert)).unwrap();
+    let table = db.create_table("newest", flights_spec(Merge::Upsert)).unwrap();
     table.append(&flights(300), OnError::Raise).unwrap();
     // Overwritten with the delays of flights a hundred further on, so all of them move by nothing ...
     let later = flights(300);
@@ -236,7 +236,7 @@ fn rows_of_upsert_and_rollup_tables_are_the_folded_ones() {
         metrics: vec![("n".into(), Metric::Count), ("total".into(), Metric::sum("delay"))],
         discover: false,
     });
-    let folded = TableSpec { key: vec!["carrier".into()], ..spec(merge) };
+    let folded = TableSpec { key: vec!["carrier".into()], ..flights_spec(merge) };
     let table = db.create_table("folded", folded).unwrap();
     for part in 0..3 {
         table.append(&flights(300).slice(part * 100, 100), OnError::Raise).unwrap();

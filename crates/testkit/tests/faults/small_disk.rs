@@ -27,7 +27,7 @@ fn open(directory: &FaultDirectory, durability: Durability) -> Result<Database> 
     Database::open_in(Arc::new(directory.clone()), options)
 }
 
-fn spec() -> TableSpec {
+fn texts_spec() -> TableSpec {
     let columns =
         vec![Field::new("id", DataType::Int64, false), Field::new("text", DataType::Utf8, false)];
     TableSpec::new(Arc::new(Schema::new(columns)), ["id"]).if_not_exists()
@@ -40,7 +40,7 @@ fn rows(count: u64, rng: &mut Rng) -> RecordBatch {
         Arc::new(Int64Array::from_iter_values(0..count as i64)),
         Arc::new(StringArray::from_iter_values((0..count).map(|_| text()))),
     ];
-    RecordBatch::try_new(spec().columns, columns).unwrap()
+    RecordBatch::try_new(texts_spec().columns, columns).unwrap()
 }
 
 fn used_bytes(directory: &FaultDirectory) -> u64 {
@@ -71,7 +71,8 @@ fn a_merge_that_does_not_fit_is_put_off_and_reported_while_what_fits_goes_on() {
     for durability in DURABILITIES {
         let (directory, mut rng) = (FaultDirectory::new(), Rng::keyed(1, 0));
         let database = open(&directory, durability).unwrap();
-        let tables = ["large", "small"].map(|name| database.create_table(name, spec()).unwrap());
+        let tables =
+            ["large", "small"].map(|name| database.create_table(name, texts_spec()).unwrap());
         let hold = database.hold_maintenance();
         for _ in 0..4 {
             for (table, count) in tables.iter().zip([900, 5]) {
@@ -112,7 +113,7 @@ fn a_merge_that_does_not_fit_is_put_off_and_reported_while_what_fits_goes_on() {
 fn a_set_index_that_does_not_fit_is_an_error_for_who_waits_and_is_made_once_there_is_room() {
     let (directory, mut rng) = (FaultDirectory::new(), Rng::keyed(3, 0));
     let database = open(&directory, Durability::Os).unwrap();
-    let table = database.create_table("t", spec().set("text").without_set_index()).unwrap();
+    let table = database.create_table("t", texts_spec().set("text").without_set_index()).unwrap();
     table.append(&rows(900, &mut rng), OnError::Raise).unwrap();
     database.flush().unwrap();
     // Enough for the manifest to say which sets are wanted.
@@ -131,7 +132,7 @@ fn a_full_disk_refuses_what_does_not_fit_and_takes_it_once_there_is_room() {
     for durability in DURABILITIES {
         let (directory, mut rng) = (FaultDirectory::new(), Rng::keyed(2, 0));
         let database = open(&directory, durability).unwrap();
-        let table = database.create_table("t", spec()).unwrap();
+        let table = database.create_table("t", texts_spec()).unwrap();
         directory.set_capacity(Some(used_bytes(&directory) + 6 * MIB));
         let mut appended = 0;
         let error = loop {
@@ -161,7 +162,7 @@ fn a_full_disk_refuses_what_does_not_fit_and_takes_it_once_there_is_room() {
                 Durability::None => database.flush(),
                 _ => table.append(&small, OnError::Raise).map(drop),
             }),
-            ("create a table", &|| database.create_table("more", spec()).map(drop)),
+            ("create a table", &|| database.create_table("more", texts_spec()).map(drop)),
             ("drop a table", &|| database.drop_table("t")),
             ("add a column", &|| table.add_column("more", &DataType::Int64)),
             ("flush", &|| database.flush()),
