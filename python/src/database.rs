@@ -8,7 +8,7 @@ use drillcore::{
     AppendOptions, At, BackupResult, Durability, Error, Interrupt, Merge, Moment, OnError, Options,
     ReadOptions, RollupSpec, SourcePosition, TableSpec,
 };
-use drillcore_sql::{Parameters, QueryOptions};
+use drillcore_sql::{Parameters, QueryOptions, parse_granularity, parse_metric};
 use pyo3::prelude::*;
 use pyo3_arrow::PySchema;
 
@@ -191,9 +191,10 @@ impl Database {
             ("rollup", Some((time, granularity, metrics, discover))) => {
                 let rollup = || {
                     let metric =
-                        |(name, text): &(String, String)| Ok((name.clone(), text.parse()?));
+                        |(name, text): &(String, String)| Ok((name.clone(), parse_metric(text)?));
                     let metrics = metrics.iter().map(metric).collect::<Result<_, Error>>()?;
-                    Ok(RollupSpec { time, granularity: granularity.parse()?, metrics, discover })
+                    let granularity = parse_granularity(&granularity)?;
+                    Ok(RollupSpec { time, granularity, metrics, discover })
                 };
                 Merge::Rollup(signals::run(py, rollup)?)
             }

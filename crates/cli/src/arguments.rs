@@ -8,6 +8,7 @@ use arrow_schema::DataType;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use drillcore::{Error, ErrorKind, Granularity, Metric};
+use drillcore_sql::{parse_granularity, parse_metric};
 
 pub use crate::altering_arguments::{
     AddColumn, DropColumn, DropTable, RenameColumn, SetTtl, SwitchSets, TwoTables,
@@ -444,7 +445,7 @@ pub struct Rollup {
     #[arg(long, value_name = "COLUMN", requires = "granularity")]
     pub time: Option<String>,
     /// The granularity: 1s, 1m, 5m, 15m, 30m, 1h, 1d, or none.
-    #[arg(long, value_name = "STEP", requires = "time")]
+    #[arg(long, value_name = "STEP", requires = "time", value_parser = parse_granularity)]
     pub granularity: Option<Granularity>,
     /// Columns to group by.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
@@ -484,7 +485,7 @@ fn time_to_live(text: &str) -> Result<(String, Duration), String> {
 fn metric(text: &str) -> Result<(String, Metric), Error> {
     match text.split_once('=') {
         Some((name, expression)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_string(), expression.parse()?))
+            Ok((name.trim().to_string(), parse_metric(expression)?))
         }
         _ => {
             let message = "expected NAME=EXPRESSION, such as n=count or delay=sum(dep_delay)";

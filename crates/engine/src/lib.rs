@@ -40,7 +40,7 @@
 //!
 //! Each type has an example. Most of them go on from this one, with a column `delay` besides.
 //!
-//! Conditions and queries in SQL are in the crate `drillcore-sql`.
+//! Conditions and queries in SQL are in the crate `drillcore-sql`, and so is what reads aggregates and metrics from text.
 //!
 //! # Inside
 //!

@@ -21,6 +21,7 @@ use drillcore::{
 };
 
 use crate::error::{from_datafusion, to_datafusion, with_quotes_told, without_panic};
+use crate::notation::{aggregate_of, parse_aggregate};
 use crate::one_nan::normalised_rows;
 use crate::predicate::{check_plain, simplified};
 use crate::session;
@@ -88,7 +89,7 @@ pub fn aggregates(
     {
         read.aggregates = aggregates
             .iter()
-            .map(|(name, text)| Ok((name.clone(), text.parse()?)))
+            .map(|(name, text)| Ok((name.clone(), parse_aggregate(text)?)))
             .collect::<Result<_>>()?;
         read.by = by.to_vec();
         return Ok(read);
@@ -192,7 +193,7 @@ impl Aggregates {
             names.push(self.computed(schema, None, filter)?);
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Aggregate::from_parts(name, &names).map_err(to_datafusion)
+        aggregate_of(name, &names).map_err(to_datafusion)
     }
 
     fn by_expression(
@@ -436,7 +437,7 @@ fn shown(row: &RecordBatch) -> String {
     (0..row.num_columns()).map(value).collect::<Vec<_>>().join(", ")
 }
 
-/// What the engine can read by itself: an aggregate of columns that the table has, or of what is a name at least, so that the
+/// What needs no SQL: an aggregate of columns that the table has, or of what is a name at least, so that the
 /// engine says which names there are.
 fn is_plain(schema: &TableSchema, text: &str) -> Option<Result<Aggregate>> {
     let arguments = match text.split_once('(') {
@@ -444,7 +445,7 @@ fn is_plain(schema: &TableSchema, text: &str) -> Option<Result<Aggregate>> {
         Some((_, rest)) => match rest.trim().strip_suffix(')') {
             Some(arguments) => arguments.trim(),
             None if rest.contains(')') => return None,
-            None => return Some(text.parse()),
+            None => return Some(parse_aggregate(text)),
         },
     };
     let is_plain = |argument: &str| {
@@ -454,7 +455,8 @@ fn is_plain(schema: &TableSchema, text: &str) -> Option<Result<Aggregate>> {
             || matches!(argument, "" | "*")
             || argument.parse::<f64>().is_ok()
     };
-    (is_column(schema, arguments) || arguments.split(',').all(is_plain)).then(|| text.parse())
+    (is_column(schema, arguments) || arguments.split(',').all(is_plain))
+        .then(|| parse_aggregate(text))
 }
 
 fn is_column(schema: &TableSchema, name: &str) -> bool {

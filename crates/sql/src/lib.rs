@@ -3,13 +3,15 @@
 //! Text is parsed, planned and executed by DataFusion; what is ours is how its plans reach the engine. A
 //! table scan takes along the columns and conditions it needs: comparisons of key columns become key
 //! ranges, those of the set column become sets, and the rest is tested in the scan, on folded rows.
-//! `TABLESAMPLE` samples what the `WHERE` leaves of its table. Rows of any read become a Parquet file.
+//! `TABLESAMPLE` samples what the `WHERE` leaves of its table. Rows of any read become a Parquet file. The crate also reads how
+//! aggregates, metrics and granularities are written, for all faces.
 //!
 //! DataFusion's types stay inside this crate. Modules, from the ground up:
 
 #![warn(missing_docs)]
 
 mod type_names;
+mod notation;
 mod advice;
 mod error;
 mod parameters;
@@ -58,6 +60,7 @@ mod parquet_writer;
 pub use advice::{Advice, advised};
 pub use aggregates::{Aggregates, aggregates};
 pub use delete::delete;
+pub use notation::{parse_granularity, parse_metric};
 pub use packing::Packing;
 pub use parameters::Parameters;
 pub use parquet_writer::{ParquetCompression, ParquetWriteError, ParquetWriter};

@@ -1,20 +1,15 @@
 //! [`Granularity`]: the steps to which a rollup table truncates time.
 
 use std::fmt;
-use std::str::FromStr;
 
 use drillcore_format::schema;
-
-use crate::error::{Error, Result};
 
 /// The steps to which a rollup table truncates time, counted from 1970-01-01 00:00 UTC.
 ///
 /// ```
 /// use drillcore::Granularity;
 ///
-/// assert_eq!("1h".parse::<Granularity>()?, Granularity::HOUR);
 /// assert_eq!(Granularity::QUARTER_HOUR.to_string(), "15m");
-/// # drillcore::Result::Ok(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Granularity {
@@ -22,16 +17,8 @@ pub struct Granularity {
     seconds: u32,
 }
 
-const NAMES: [(&str, Granularity); 8] = [
-    ("none", Granularity::NONE),
-    ("1s", Granularity::SECOND),
-    ("1m", Granularity::MINUTE),
-    ("5m", Granularity::FIVE_MINUTES),
-    ("15m", Granularity::QUARTER_HOUR),
-    ("30m", Granularity::HALF_HOUR),
-    ("1h", Granularity::HOUR),
-    ("1d", Granularity::DAY),
-];
+/// Of [`Granularity::ALL`], in its order.
+const NAMES: [&str; 8] = ["none", "1s", "1m", "5m", "15m", "30m", "1h", "1d"];
 
 impl Granularity {
     /// Time is left as it is.
@@ -50,6 +37,17 @@ impl Granularity {
     pub const HOUR: Granularity = Granularity { seconds: 3600 };
     /// One day of 24 hours.
     pub const DAY: Granularity = Granularity { seconds: 86_400 };
+    /// Those above, the finest first.
+    pub const ALL: [Granularity; 8] = [
+        Granularity::NONE,
+        Granularity::SECOND,
+        Granularity::MINUTE,
+        Granularity::FIVE_MINUTES,
+        Granularity::QUARTER_HOUR,
+        Granularity::HALF_HOUR,
+        Granularity::HOUR,
+        Granularity::DAY,
+    ];
 
     pub(crate) fn of(stored: schema::Granularity) -> Granularity {
         match stored {
@@ -68,23 +66,9 @@ impl Granularity {
 
 impl fmt::Display for Granularity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match NAMES.iter().find(|(_, known)| known == self) {
-            Some((name, _)) => f.pad(name),
+        match Granularity::ALL.iter().position(|known| known == self) {
+            Some(at) => f.pad(NAMES[at]),
             None => write!(f, "{}s", self.seconds),
         }
-    }
-}
-
-/// Parses `none`, `1s`, `1m`, `5m`, `15m`, `30m`, `1h` or `1d`.
-///
-/// # Errors
-/// `NotFound` for another name.
-impl FromStr for Granularity {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Granularity> {
-        let named = NAMES.iter().find(|(known, _)| *known == name);
-        let unknown = || Error::unknown("granularity", name, NAMES.map(|(known, _)| known));
-        named.map(|(_, granularity)| *granularity).ok_or_else(unknown)
     }
 }

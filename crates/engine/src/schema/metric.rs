@@ -1,21 +1,15 @@
 //! [`Metric`]: what a column of a rollup table is made of.
 
 use std::fmt;
-use std::str::FromStr;
 
 use drillcore_format::schema::MetricKind;
-
-use crate::error::{Error, Result};
-use crate::schema::expression::name_and_argument;
 
 /// What a rollup table keeps of the events that are folded into a row.
 ///
 /// ```
 /// use drillcore::Metric;
 ///
-/// assert_eq!("sum(miles)".parse::<Metric>()?, Metric::sum("miles"));
 /// assert_eq!(Metric::max("delay").to_string(), "max(delay)");
-/// # drillcore::Result::Ok(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -96,33 +90,6 @@ impl fmt::Display for Metric {
         match column {
             None => f.write_str(name),
             Some(column) => write!(f, "{name}({column})"),
-        }
-    }
-}
-
-/// Parses `count`, `count(*)`, `sum(column)`, `min(column)`, `max(column)` or `avg(column)`. The case of the name
-/// does not matter.
-///
-/// # Errors
-/// `NotFound` for another name, `InvalidArgument` for one without its column.
-impl FromStr for Metric {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Metric> {
-        let (name, argument) = name_and_argument("metric", text)?;
-        let named = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        let &(_, kind) =
-            named.ok_or_else(|| Error::unknown("metric", name, NAMES.map(|(known, _)| known)))?;
-        match (kind, argument) {
-            (MetricKind::Count, None | Some("" | "*")) => Ok(Metric::Count),
-            (MetricKind::Count, Some(_)) => Err(Error::invalid(format!(
-                "metric {:?}: count takes no column; write \"count\"",
-                text.trim()
-            ))),
-            (_, None | Some("")) => {
-                Err(Error::invalid(format!("metric {name:?} needs a column, as in \"sum(delay)\"")))
-            }
-            (_, column) => Ok(Metric::of(kind, column)),
         }
     }
 }

@@ -4,7 +4,6 @@
 
 pub mod name;
 pub mod number;
-pub mod expression;
 pub mod metric;
 pub mod granularity;
 pub mod columns;

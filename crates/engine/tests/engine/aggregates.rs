@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::slice;
 use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
@@ -13,23 +14,25 @@ use drillcore::arrow_array::{
 use drillcore::arrow_schema::{DataType, Schema};
 use drillcore::*;
 
-use crate::fixtures::schema_of;
+use crate::fixtures::{named, schema_of};
 
-const ALL: [&str; 13] = [
-    "count",
-    "count(x)",
-    "count(name)",
-    "avg(x)",
-    "sum(whole)",
-    "ratio(x, whole)",
-    "variance(x)",
-    "stddev(x)",
-    "quantile(x, 0.9)",
-    "median(whole)",
-    "distinct(name)",
-    "min(x)",
-    "max(x)",
-];
+fn all_aggregates() -> [Aggregate; 13] {
+    [
+        Aggregate::Count,
+        Aggregate::values("x"),
+        Aggregate::values("name"),
+        Aggregate::avg("x"),
+        Aggregate::sum("whole"),
+        Aggregate::ratio("x", "whole"),
+        Aggregate::variance("x"),
+        Aggregate::std_dev("x"),
+        Aggregate::quantile("x", 0.9),
+        Aggregate::median("whole"),
+        Aggregate::distinct("name"),
+        Aggregate::min("x"),
+        Aggregate::max("x"),
+    ]
+}
 
 fn schema() -> Arc<Schema> {
     schema_of(&[
@@ -87,12 +90,9 @@ fn table(merge: Merge, rows: i64) -> (tempfile::TempDir, Database, Table) {
     (folder, db, table)
 }
 
-fn request(aggregates: &[&str], by: &[&str], stop: Stop) -> EstimateRequest {
+fn request(aggregates: &[Aggregate], by: &[&str], stop: Stop) -> EstimateRequest {
     EstimateRequest {
-        aggregates: aggregates
-            .iter()
-            .map(|name| (name.to_string(), name.parse().unwrap()))
-            .collect(),
+        aggregates: named(aggregates),
         by: by.iter().map(|name| name.to_string()).collect(),
         stop,
         seed: Some(5),
@@ -108,7 +108,7 @@ fn narrow() -> Stop {
     Stop::Error(HalfWidth::Relative(1e-9))
 }
 
-/// The figures of some rows, as [`ALL`] has them.
+/// The figures of some rows, as [`all_aggregates`] has them.
 fn figures(rows: &[Row]) -> Vec<Option<f64>> {
     let mut xs: Vec<f64> = rows.iter().filter_map(|row| row.2).collect();
     let mut wholes: Vec<i64> = rows.iter().filter_map(|row| row.3).collect();
@@ -149,7 +149,9 @@ fn figures(rows: &[Row]) -> Vec<Option<f64>> {
 
 fn assert_figures(found: &Estimate, group: usize, expected: &[Option<f64>]) {
     let batch = found.to_batch();
-    for (name, expected) in ALL.iter().zip(expected) {
+    for (name, expected) in
+        all_aggregates().map(|aggregate| aggregate.to_string()).iter().zip(expected)
+    {
         let column = batch
             .column_by_name(name)
             .unwrap()
@@ -173,7 +175,7 @@ fn all_rows_give_the_figures_of_a_plain_computation() {
         let (_folder, _db, table) = table(merge.clone(), rows);
         for stop in [narrow(), Stop::Rows(u64::MAX)] {
             let all: Vec<Row> = (0..rows).map(row).collect();
-            let found = estimate(&table, &request(&ALL, &[], stop)).unwrap();
+            let found = estimate(&table, &request(&all_aggregates(), &[], stop)).unwrap();
             assert!(found.exact, "{merge:?}, {stop:?}: {}", found.method);
             assert_figures(&found, 0, &figures(&all));
             for by in [&["name"][..], &["name", "kind"]] {
@@ -182,7 +184,7 @@ fn all_rows_give_the_figures_of_a_plain_computation() {
                     let kind = if by.len() == 2 { row.1 } else { 0 };
                     groups.entry((row.0, kind)).or_default().push(*row);
                 }
-                let found = estimate(&table, &request(&ALL, by, stop)).unwrap();
+                let found = estimate(&table, &request(&all_aggregates(), by, stop)).unwrap();
                 assert!(found.exact);
                 assert_eq!(found.groups.len(), by.len());
                 assert_eq!(found.drawn.len(), groups.len());
@@ -204,13 +206,16 @@ fn all_rows_give_the_figures_of_a_plain_computation() {
 fn no_rows_have_counts_and_nothing_else() {
     let (_folder, _db, table) = table(Merge::Append, 0);
     for stop in [narrow(), Stop::Rows(10)] {
-        let found = estimate(&table, &request(&ALL, &[], stop)).unwrap();
+        let found = estimate(&table, &request(&all_aggregates(), &[], stop)).unwrap();
         assert!(found.exact);
         let none = [Some(0.0), Some(0.0), Some(0.0)].into_iter().chain([None; 10]);
         let mut expected: Vec<Option<f64>> = none.collect();
         expected[10] = Some(0.0);
         assert_figures(&found, 0, &expected);
-        assert_eq!(estimate(&table, &request(&ALL, &["kind"], stop)).unwrap().drawn.len(), 0);
+        assert_eq!(
+            estimate(&table, &request(&all_aggregates(), &["kind"], stop)).unwrap().drawn.len(),
+            0
+        );
     }
 }
 
@@ -236,7 +241,14 @@ fn figures_of_a_rollup_table_are_of_its_rows() {
         table.append(&batch, OnError::Raise).unwrap();
     }
     for stop in [narrow(), Stop::Rows(u64::MAX)] {
-        let asked = ["sum(x)", "median(x)", "max(x)", "min(n)", "distinct(n)", "ratio(x, n)"];
+        let asked = [
+            Aggregate::sum("x"),
+            Aggregate::median("x"),
+            Aggregate::max("x"),
+            Aggregate::min("n"),
+            Aggregate::distinct("n"),
+            Aggregate::ratio("x", "n"),
+        ];
         let found = estimate(&table, &request(&asked, &[], stop)).unwrap();
         // Each row is three times its id.
         let values: Vec<f64> =
@@ -244,7 +256,8 @@ fn figures_of_a_rollup_table_are_of_its_rows() {
         assert_eq!(values, [59_700.0, 298.5, 597.0, 3.0, 1.0, 99.5], "{stop:?}");
     }
     // What partial rows hold bounds no folded row.
-    let error = estimate(&table, &request(&["max(x)"], &[], Stop::Rows(10))).unwrap_err();
+    let error =
+        estimate(&table, &request(&[Aggregate::max("x")], &[], Stop::Rows(10))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
@@ -255,19 +268,20 @@ fn extremes_are_exact_or_refused() {
     let (_other_folder, _other_db, upsert) = table(Merge::Upsert, 3_000);
     let xs: Vec<f64> = (0..3_000).filter_map(|id| row(id).2).collect();
     let least = xs.iter().copied().fold(f64::INFINITY, f64::min);
-    let found = estimate(&append, &request(&["min(x)"], &[], Stop::Rows(10))).unwrap();
+    let found = estimate(&append, &request(&[Aggregate::min("x")], &[], Stop::Rows(10))).unwrap();
     assert_eq!(found.aggregates[0].intervals[0].value, least);
     assert!(found.exact && found.scanned == 0);
     // Of an upsert table the pieces know old rows too, and of groups they know nothing.
     for (table, by) in [(&upsert, &[][..]), (&append, &["kind"])] {
-        let error = estimate(table, &request(&["min(x)"], by, Stop::Rows(10))).unwrap_err();
+        let error =
+            estimate(table, &request(&[Aggregate::min("x")], by, Stop::Rows(10))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let text = error.to_string();
         assert!(
             text.contains("cannot be estimated from a sample") && text.contains("smaller"),
             "{text}"
         );
-        let found = estimate(table, &request(&["min(x)"], by, narrow())).unwrap();
+        let found = estimate(table, &request(&[Aggregate::min("x")], by, narrow())).unwrap();
         assert!(found.exact && found.aggregates[0].intervals[0].value >= least);
     }
 }
@@ -276,7 +290,8 @@ fn extremes_are_exact_or_refused() {
 #[test]
 fn different_values_of_a_sample_are_a_lower_bound() {
     let (_folder, _db, table) = table(Merge::Append, 3_000);
-    let found = estimate(&table, &request(&["distinct(id)"], &[], Stop::Rows(100))).unwrap();
+    let found =
+        estimate(&table, &request(&[Aggregate::distinct("id")], &[], Stop::Rows(100))).unwrap();
     let interval = found.aggregates[0].intervals[0];
     assert_eq!((interval.value, interval.low), (100.0, 100.0));
     assert_eq!((interval.high, interval.method), (f64::INFINITY, Method::LowerBound));
@@ -294,7 +309,13 @@ fn a_nan_is_the_greatest_number() {
     let with_nan = |id: i64| (None, 0, Some(if id == 3 { -f64::NAN } else { id as f64 }), None);
     let ids: Vec<i64> = (0..101).collect();
     table.append(&batch(&ids, with_nan), OnError::Raise).unwrap();
-    let asked = ["median(x)", "min(x)", "max(x)", "sum(x)", "quantile(x, 1)"];
+    let asked = [
+        Aggregate::median("x"),
+        Aggregate::min("x"),
+        Aggregate::max("x"),
+        Aggregate::sum("x"),
+        Aggregate::quantile("x", 1.0),
+    ];
     for stop in [narrow(), Stop::Rows(1_000)] {
         let found = estimate(&table, &request(&asked, &[], stop)).unwrap();
         let values: Vec<f64> =
@@ -321,20 +342,21 @@ fn each_figure_of_a_sample_has_its_method() {
         (8, "order statistics", "confidence sequence"),
     ];
     for (at, fixed, running) in of_samples {
-        let asked = request(&[ALL[at]], &[], Stop::Rows(3_000));
+        let aggregate = &all_aggregates()[at];
+        let asked = request(slice::from_ref(aggregate), &[], Stop::Rows(3_000));
         let found = estimate(&table, &asked).unwrap();
         let interval = found.aggregates[0].intervals[0];
-        assert_eq!(found.method, fixed, "{}", ALL[at]);
-        assert!(interval.contains(truths[at].unwrap()), "{}: {interval:?}", ALL[at]);
+        assert_eq!(found.method, fixed, "{aggregate}");
+        assert!(interval.contains(truths[at].unwrap()), "{aggregate}: {interval:?}");
         assert!(interval.half_width() < 0.3 * interval.value.abs().max(10.0), "{interval:?}");
         let mut looks = 0;
         let last = table.snapshot().unwrap().estimate_watched(&asked, &mut |look| {
             looks += 1;
             let interval = look.aggregates[0].intervals[0];
-            assert!(interval.contains(truths[at].unwrap()), "{}: {interval:?}", ALL[at]);
+            assert!(interval.contains(truths[at].unwrap()), "{aggregate}: {interval:?}");
             ControlFlow::Continue(())
         });
-        assert_eq!(last.unwrap().method, running, "{}", ALL[at]);
+        assert_eq!(last.unwrap().method, running, "{aggregate}");
         assert!(looks > 1);
     }
 }
@@ -365,17 +387,18 @@ fn what_does_not_fit_is_refused() {
         assert!(error.to_string().contains(part), "{error}");
     };
     let rows = Stop::Rows(10);
-    refuses(&request(&["sum(name)"], &[], rows), "sum needs numbers");
-    refuses(&request(&["ratio(x, name)"], &[], rows), "ratio needs numbers");
-    let quantile = vec![("q".to_string(), Aggregate::Quantile("x".into(), 1.5))];
-    let outside = EstimateRequest { aggregates: quantile, ..request(&["count"], &[], rows) };
+    refuses(&request(&[Aggregate::sum("name")], &[], rows), "sum needs numbers");
+    refuses(&request(&[Aggregate::ratio("x", "name")], &[], rows), "ratio needs numbers");
+    let quantile = vec![("q".to_string(), Aggregate::quantile("x", 1.5))];
+    let outside =
+        EstimateRequest { aggregates: quantile, ..request(&[Aggregate::Count], &[], rows) };
     refuses(&outside, "from 0 to 1");
-    refuses(&request(&["count", "count"], &[], rows), "two columns");
-    refuses(&request(&["count"], &["kind", "kind"], rows), "two columns");
+    refuses(&request(&[Aggregate::Count, Aggregate::Count], &[], rows), "two columns");
+    refuses(&request(&[Aggregate::Count], &["kind", "kind"], rows), "two columns");
     let wrong = EstimateRequest {
         aggregates: vec![("sum".into(), Aggregate::sum("wrong"))],
         computed: vec![Computed { name: "wrong".into(), expression: Arc::new(WrongType) }],
-        ..request(&["count"], &[], rows)
+        ..request(&[Aggregate::Count], &[], rows)
     };
     refuses(&wrong, "one per row, of type int64");
 }

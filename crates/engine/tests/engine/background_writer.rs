@@ -367,7 +367,7 @@ fn of_rows_added_one_by_one_those_that_cannot_be_stored_are_left_out() {
     let rollup = RollupSpec {
         time: None,
         granularity: Granularity::NONE,
-        metrics: vec![("n".to_string(), "count".parse().unwrap())],
+        metrics: vec![("n".to_string(), Metric::Count)],
         discover: true,
     };
     let spec = TableSpec::new(schema, ["id"]).merge(Merge::Rollup(rollup));

@@ -26,18 +26,13 @@ type Model = BTreeMap<Key, (i64, i64)>;
 
 /// Key `id`, metrics `n` and `total`; the columns of `more` are neither.
 fn discovering_spec(more: Vec<Field>) -> TableSpec {
-    let metric = |name: &str, text: &str| (name.to_string(), text.parse().unwrap());
     let mut fields = vec![Field::new("id", DataType::Int64, false)];
     fields.extend(more);
     fields.push(Field::new("amount", DataType::Int64, true));
-    TableSpec::new(Arc::new(Schema::new(fields)), ["id"]).set("id").merge(Merge::Rollup(
-        RollupSpec {
-            time: None,
-            granularity: Granularity::NONE,
-            metrics: vec![metric("n", "count"), metric("total", "sum(amount)")],
-            discover: true,
-        },
-    ))
+    let rollup =
+        RollupSpec::default().metric("n", Metric::Count).metric("total", Metric::sum("amount"));
+    let merge = Merge::Rollup(RollupSpec { discover: true, ..rollup });
+    TableSpec::new(Arc::new(Schema::new(fields)), ["id"]).set("id").merge(merge)
 }
 
 fn named(name: &str, values: impl Array + 'static) -> (String, ArrayRef) {

@@ -13,7 +13,7 @@ use drillcore::arrow_array::{
 use drillcore::arrow_schema::DataType;
 use drillcore::*;
 
-use crate::fixtures::schema_of;
+use crate::fixtures::{named, schema_of};
 
 const ROWS: i64 = 1_000_000;
 /// A scan costs as much as so many draws: half of the rows are in memory, half on disk.
@@ -75,12 +75,9 @@ fn with_a_small_set(id: i64) -> Row {
     (Some(name), if id % 100 == 77 { "rare" } else { "usual" }, Some(spread(id)))
 }
 
-fn request(aggregates: &[&str], by: Option<&str>, stop: Stop) -> EstimateRequest {
+fn request(aggregates: &[Aggregate], by: Option<&str>, stop: Stop) -> EstimateRequest {
     EstimateRequest {
-        aggregates: aggregates
-            .iter()
-            .map(|name| (name.to_string(), name.parse().unwrap()))
-            .collect(),
+        aggregates: named(aggregates),
         by: by.map(String::from).into_iter().collect(),
         stop,
         seed: Some(7),
@@ -126,7 +123,10 @@ fn assert_close(found: f64, expected: f64) {
 #[test]
 fn a_small_set_is_read_whole_and_others_are_drawn_from() {
     let (_folder, _db, table) = table(with_a_small_set);
-    let found = estimate(&table, &request(&["avg(x)", "count"], Some("name"), relative(0.1)));
+    let found = estimate(
+        &table,
+        &request(&[Aggregate::avg("x"), Aggregate::Count], Some("name"), relative(0.1)),
+    );
     assert!(found.sampled < SCAN_DRAWS, "{} drawn", found.sampled);
     assert_eq!(found.scanned, 10);
     assert!(!found.exact && !found.asymptotic);
@@ -156,7 +156,7 @@ fn sets_are_read_where_that_costs_less_than_to_draw_on() {
         (Some(name), "", Some(spread(id)))
     }
     let (_folder, _db, table) = table(many);
-    let found = estimate(&table, &request(&["avg(x)"], Some("name"), relative(0.1)));
+    let found = estimate(&table, &request(&[Aggregate::avg("x")], Some("name"), relative(0.1)));
     let truths = truths(many, |row| row.0.unwrap());
     for (name, interval) in of_groups(&found, 0) {
         assert!(interval.half_width() <= 0.1 * interval.value, "{name}: {interval:?}");
@@ -182,7 +182,10 @@ fn sets_without_values_are_not_waited_for() {
         }
     }
     let (_folder, _db, table) = table(with_nulls);
-    let found = estimate(&table, &request(&["avg(x)", "count"], Some("name"), relative(0.1)));
+    let found = estimate(
+        &table,
+        &request(&[Aggregate::avg("x"), Aggregate::Count], Some("name"), relative(0.1)),
+    );
     assert!(found.sampled < SCAN_DRAWS, "{} drawn", found.sampled);
     assert_eq!(found.scanned, 10);
     let averages = of_groups(&found, 0);
@@ -214,7 +217,7 @@ fn sets_without_values_are_not_waited_for() {
 #[test]
 fn looks_name_the_groups_that_are_too_wide_as_yet() {
     let (_folder, _db, table) = table(with_a_small_set);
-    let asked = request(&["avg(x)"], Some("name"), relative(0.05));
+    let asked = request(&[Aggregate::avg("x")], Some("name"), relative(0.05));
     let mut looks = Vec::new();
     let mut see = |look: &Estimate| {
         looks.push(look.clone());
@@ -238,7 +241,7 @@ fn looks_name_the_groups_that_are_too_wide_as_yet() {
 fn a_column_without_values_has_no_average_and_needs_no_draw() {
     let (_folder, _db, table) = table(|_| (Some("all"), "", None));
     for by in [None, Some("name")] {
-        let found = estimate(&table, &request(&["avg(x)"], by, relative(0.05)));
+        let found = estimate(&table, &request(&[Aggregate::avg("x")], by, relative(0.05)));
         assert_eq!((found.sampled, found.scanned, found.exact), (0, 0, true), "{by:?}");
         let values = found.to_batch();
         assert!(values.column_by_name("avg(x)").unwrap().is_null(0));
@@ -252,7 +255,10 @@ fn all_rows_are_read_where_drawing_on_would_cost_more() {
     let all = truths(with_a_small_set, |_| "all")["all"];
     let kinds = truths(with_a_small_set, |row| row.1);
     for (by, error) in [(Some("kind"), 0.05), (None, 1e-4), (Some("name"), 1e-4)] {
-        let found = estimate(&table, &request(&["avg(x)", "count"], by, relative(error)));
+        let found = estimate(
+            &table,
+            &request(&[Aggregate::avg("x"), Aggregate::Count], by, relative(error)),
+        );
         assert!(found.sampled <= 2 * SCAN_DRAWS, "{by:?}: {} drawn", found.sampled);
         assert_eq!(found.scanned, ROWS as u64);
         assert!(found.exact, "{by:?}: {}", found.method);
@@ -281,7 +287,7 @@ fn all_rows_are_read_where_drawing_on_would_cost_more() {
 fn a_small_table_is_read_without_a_draw() {
     for merge in [Merge::Append, Merge::Upsert] {
         let (_folder, _db, table) = table_of(merge, 5_000, with_a_small_set);
-        let found = estimate(&table, &request(&["avg(x)"], Some("kind"), relative(0.1)));
+        let found = estimate(&table, &request(&[Aggregate::avg("x")], Some("kind"), relative(0.1)));
         assert_eq!((found.sampled, found.scanned, found.exact), (0, 5_000, true));
         let truth = (0..5_000).filter(|id| id % 100 != 77).map(spread).sum::<f64>() / 4_950.0;
         assert_close(of_groups(&found, 0)["usual"].value, truth);
@@ -293,19 +299,23 @@ fn what_an_index_knows_needs_no_draw() {
     let (_folder, _db, table) = table(with_a_small_set);
     for by in [None, Some("name")] {
         for stop in [relative(0.01), Stop::Rows(5_000), Stop::Seconds(1.0)] {
-            let found = estimate(&table, &request(&["count"], by, stop));
+            let found = estimate(&table, &request(&[Aggregate::Count], by, stop));
             assert_eq!((found.sampled, found.scanned, found.exact), (0, 0, true), "{by:?}");
             let rows: f64 = found.aggregates[0].intervals.iter().map(|each| each.value).sum();
             assert_eq!(rows, ROWS as f64);
         }
     }
     // Zone maps know extremes, and a watcher has nothing to see.
-    let extremes = request(&["count", "min(x)", "max(x)"], None, Stop::Rows(100));
+    let extremes = request(
+        &[Aggregate::Count, Aggregate::min("x"), Aggregate::max("x")],
+        None,
+        Stop::Rows(100),
+    );
     let mut see = |_: &Estimate| panic!("nothing is drawn");
     let found = table.snapshot().unwrap().estimate_watched(&extremes, &mut see).unwrap();
     assert_eq!((found.sampled, found.exact), (0, true));
     // What no index knows is drawn.
-    let found = estimate(&table, &request(&["count"], Some("kind"), Stop::Rows(5_000)));
+    let found = estimate(&table, &request(&[Aggregate::Count], Some("kind"), Stop::Rows(5_000)));
     assert_eq!((found.sampled, found.exact), (5_000, false));
 }
 
@@ -314,7 +324,13 @@ fn what_an_index_knows_needs_no_draw() {
 #[test]
 fn figures_of_rows_that_no_draw_met_say_so() {
     let (_folder, _db, table) = table(with_a_small_set);
-    let aggregates = ["avg(x)", "ratio(x, x)", "variance(x)", "median(x)", "sum(x)"];
+    let aggregates = [
+        Aggregate::avg("x"),
+        Aggregate::ratio("x", "x"),
+        Aggregate::variance("x"),
+        Aggregate::median("x"),
+        Aggregate::sum("x"),
+    ];
     let rare = Selection {
         predicate: Some(Arc::new(IdIs(ROWS + 5)) as Arc<dyn Predicate>),
         ..Selection::default()
@@ -324,7 +340,7 @@ fn figures_of_rows_that_no_draw_met_say_so() {
     assert!(!found.exact);
     for (at, aggregate) in aggregates.iter().enumerate() {
         let [value, low, high] = found.shown(at, 0);
-        if *aggregate != "sum(x)" {
+        if *aggregate != Aggregate::sum("x") {
             assert_eq!(value, "unknown", "{aggregate}");
         }
         for end in [low, high] {
@@ -336,7 +352,7 @@ fn figures_of_rows_that_no_draw_met_say_so() {
     }
     assert_eq!(found.shown(1, 0), ["unknown", "unbounded", "unbounded"], "a ratio");
     // Sets of which no row was drawn.
-    let found = estimate(&table, &request(&["avg(x)"], Some("name"), Stop::Rows(1)));
+    let found = estimate(&table, &request(&[Aggregate::avg("x")], Some("name"), Stop::Rows(1)));
     let note = "avg(x): no rows were drawn of 2 of the 3 groups; draw more";
     assert!(found.notes.iter().any(|each| each == note), "{:?}", found.notes);
 }
@@ -368,7 +384,7 @@ fn a_value_that_is_not_finite_is_no_reason_to_draw_for_ever() {
         let odd = if id % 400 == 3 { f64::INFINITY } else { spread(id) };
         (None, "", Some(odd))
     });
-    let found = estimate(&table, &request(&["avg(x)"], None, relative(0.05)));
+    let found = estimate(&table, &request(&[Aggregate::avg("x")], None, relative(0.05)));
     assert_eq!((found.sampled, found.scanned, found.exact), (1_000, ROWS as u64, true));
     assert_eq!(found.aggregates[0].intervals[0].value, f64::INFINITY);
 }
@@ -378,13 +394,14 @@ fn a_value_that_is_not_finite_is_no_reason_to_draw_for_ever() {
 fn a_seed_draws_the_same_rows_whatever_stops_them() {
     let (_folder, _db, table) = table(with_a_small_set);
     let snapshot = table.snapshot().unwrap();
-    let by_error = snapshot.estimate(&request(&["avg(x)"], None, relative(0.05))).unwrap();
+    let by_error =
+        snapshot.estimate(&request(&[Aggregate::avg("x")], None, relative(0.05))).unwrap();
     assert!(!by_error.exact);
     let rows = Stop::Rows(by_error.sampled);
-    let by_rows = snapshot.estimate(&request(&["avg(x)"], None, rows)).unwrap();
+    let by_rows = snapshot.estimate(&request(&[Aggregate::avg("x")], None, rows)).unwrap();
     let mut looks = Vec::new();
     let watched = snapshot
-        .estimate_watched(&request(&["avg(x)"], None, rows), &mut |look| {
+        .estimate_watched(&request(&[Aggregate::avg("x")], None, rows), &mut |look| {
             looks.push(look.sampled);
             ControlFlow::Continue(())
         })
@@ -422,12 +439,12 @@ fn sums_that_fold_have_no_bounds_and_dimensions_do() {
     table.append(&RecordBatch::try_new(columns, values).unwrap(), OnError::Raise).unwrap();
     db.flush().unwrap();
     // So few rows would be read if an error were to stop the drawing.
-    let watched = |aggregate: &str| {
+    let watched = |aggregate: Aggregate| {
         let request = request(&[aggregate], None, Stop::Rows(2_000));
         let go_on = &mut |_: &Estimate| ControlFlow::Continue(());
         table.snapshot().unwrap().estimate_watched(&request, go_on).unwrap()
     };
-    let of_sums = watched("avg(x)");
+    let of_sums = watched(Aggregate::avg("x"));
     assert_eq!(
         (of_sums.method.as_str(), of_sums.asymptotic),
         ("asymptotic confidence sequence", true)
@@ -435,7 +452,7 @@ fn sums_that_fold_have_no_bounds_and_dimensions_do() {
     assert_eq!(of_sums.aggregates[0].bounds, None);
     assert!(of_sums.notes[0].starts_with("avg(x): the bounds of its values are unknown"));
     assert!(of_sums.notes[0].contains("in fewer than 95 % of cases"), "{}", of_sums.notes[0]);
-    let of_dimension = watched("avg(id)");
+    let of_dimension = watched(Aggregate::avg("id"));
     assert_eq!(of_dimension.method, "bounded confidence sequence");
     assert!(!of_dimension.asymptotic);
     assert_eq!(of_dimension.aggregates[0].bounds, Bounds::new(0.0, rows as f64 - 1.0));
@@ -447,14 +464,14 @@ fn sums_that_fold_have_no_bounds_and_dimensions_do() {
 #[test]
 fn groups_that_were_not_met_are_said_to_be_there() {
     let (_folder, _db, table) = table(with_a_small_set);
-    let found = estimate(&table, &request(&["count"], Some("id"), Stop::Rows(2_000)));
+    let found = estimate(&table, &request(&[Aggregate::Count], Some("id"), Stop::Rows(2_000)));
     assert_eq!((found.unseen_share, found.unseen_share_high), (1.0, 1.0));
     let note = "groups not met hold an estimated 100 % of the rows, at most 100 %";
     assert_eq!(found.notes, [note]);
-    let found = estimate(&table, &request(&["count"], Some("kind"), Stop::Rows(2_000)));
+    let found = estimate(&table, &request(&[Aggregate::Count], Some("kind"), Stop::Rows(2_000)));
     let truth = if found.drawn.len() == 1 { 0.01 } else { 0.0 };
     assert!((truth..0.01).contains(&found.unseen_share_high), "{}", found.unseen_share_high);
     assert!(found.notes[0].starts_with("groups not met hold an estimated 0"), "{:?}", found.notes);
-    let found = estimate(&table, &request(&["count"], Some("name"), Stop::Rows(2_000)));
+    let found = estimate(&table, &request(&[Aggregate::Count], Some("name"), Stop::Rows(2_000)));
     assert_eq!((found.unseen_share_high, found.notes), (0.0, vec![]));
 }

@@ -10,6 +10,8 @@ use drillcore::arrow_array::{
 use drillcore::arrow_schema::{DataType, Field, Schema, TimeUnit};
 use drillcore::*;
 
+use crate::fixtures::named;
+
 /// Noon of 4 July 2013, in seconds.
 const NOON: i64 = 1_372_939_200;
 const ROWS: i64 = 20_000;
@@ -58,10 +60,9 @@ fn table(data_type: &DataType, number: impl Fn(i64) -> i64) -> (Database, Table)
     (db, table)
 }
 
-fn estimate(table: &Table, aggregates: &[&str], by: &[&str], stop: Stop) -> Result<Estimate> {
-    let named = |name: &&str| (name.to_string(), name.parse().unwrap());
+fn estimate(table: &Table, aggregates: &[Aggregate], by: &[&str], stop: Stop) -> Result<Estimate> {
     table.snapshot()?.estimate(&EstimateRequest {
-        aggregates: aggregates.iter().map(named).collect(),
+        aggregates: named(aggregates),
         by: by.iter().map(|name| name.to_string()).collect(),
         stop,
         seed: Some(3),
@@ -79,7 +80,9 @@ fn extremes_of_times_are_values_of_their_column_to_the_last_digit() {
         let (_db, table) = table(&data_type, number);
         let (least, most) = (numbers(0).min().unwrap(), numbers(1).max().unwrap());
         let expected = |at: i64| times(&data_type, &[Some(at)]);
-        let found = estimate(&table, &["min(at)", "max(at)"], &[], Stop::Rows(10)).unwrap();
+        let found =
+            estimate(&table, &[Aggregate::min("at"), Aggregate::max("at")], &[], Stop::Rows(10))
+                .unwrap();
         assert!(found.exact && found.sampled == 0 && found.scanned == 0, "{data_type}");
         for (aggregate, at) in found
             .aggregates
@@ -92,7 +95,9 @@ fn extremes_of_times_are_values_of_their_column_to_the_last_digit() {
         let batch = found.to_batch();
         assert_eq!(batch.column_by_name("max(at)_high").unwrap().data_type(), &data_type);
         for stop in [Stop::Error(HalfWidth::Absolute(1.0)), Stop::Rows(u64::MAX)] {
-            let found = estimate(&table, &["min(at)", "max(at)"], &["even"], stop).unwrap();
+            let found =
+                estimate(&table, &[Aggregate::min("at"), Aggregate::max("at")], &["even"], stop)
+                    .unwrap();
             assert!(found.exact);
             let by_parity = |at: fn(&mut dyn Iterator<Item = i64>) -> i64| {
                 times(&data_type, &[1, 0].map(|parity| Some(at(&mut numbers(parity)))))
@@ -114,9 +119,10 @@ fn quantiles_of_times_are_times_between_times() {
         let (_db, table) = table(&data_type, number);
         let mut all: Vec<i64> = (0..ROWS).filter(|id| id % 7 != 0).map(number).collect();
         all.sort_unstable();
-        for (aggregate, share) in [("median(at)", 0.5), ("quantile(at, 0.9)", 0.9)] {
+        for share in [0.5, 0.9] {
+            let aggregate = [Aggregate::quantile("at", share)];
             let truth = all[(share * (all.len() - 1) as f64) as usize];
-            let exact = estimate(&table, &[aggregate], &[], Stop::Rows(u64::MAX)).unwrap();
+            let exact = estimate(&table, &aggregate, &[], Stop::Rows(u64::MAX)).unwrap();
             let off = |number: i64| (number - truth).abs();
             let number = |values: &ArrayRef| {
                 assert_eq!(values.data_type(), &data_type);
@@ -126,7 +132,7 @@ fn quantiles_of_times_are_times_between_times() {
             // It may lie between two neighbours, and a float of nanoseconds is off by up to 128 of them.
             assert!(off(number(&exact.aggregates[0].figures()[0])) <= step + 256);
             for stop in [Stop::Rows(2_000), Stop::Error(HalfWidth::Absolute(600.0 * step as f64))] {
-                let found = estimate(&table, &[aggregate], &[], stop).unwrap();
+                let found = estimate(&table, &aggregate, &[], stop).unwrap();
                 let [value, low, high] = found.aggregates[0].figures().map(|end| number(&end));
                 assert_eq!(low < high, !found.exact, "{data_type}");
                 // As far as the neighbour of the truth.
@@ -142,7 +148,9 @@ fn extremes_of_integers_have_all_their_digits() {
     let far = (1 << 60) + 1;
     let (_db, signed) =
         table(&DataType::Int64, |id| if id % 2 == 0 { far + id } else { -far - id });
-    let found = estimate(&signed, &["min(at)", "max(at)"], &[], Stop::Rows(10)).unwrap();
+    let found =
+        estimate(&signed, &[Aggregate::min("at"), Aggregate::max("at")], &[], Stop::Rows(10))
+            .unwrap();
     let expected = [-far - (ROWS - 3), far + ROWS - 2];
     for (at, expected) in expected.into_iter().enumerate() {
         let [value, ..] = found.aggregates[at].figures();
@@ -156,7 +164,7 @@ fn extremes_of_integers_have_all_their_digits() {
     let ids: ArrayRef = Arc::new(UInt64Array::from(vec![7, u64::MAX]));
     let batch = RecordBatch::try_new(columns, vec![ids]).unwrap();
     unsigned.append(&batch, OnError::Raise).unwrap();
-    let found = estimate(&unsigned, &["max(id)"], &[], Stop::Rows(1)).unwrap();
+    let found = estimate(&unsigned, &[Aggregate::max("id")], &[], Stop::Rows(1)).unwrap();
     let [value, ..] = found.aggregates[0].figures();
     assert_eq!(value.as_ref(), &UInt64Array::from(vec![u64::MAX]) as &dyn Array);
 }
@@ -166,9 +174,9 @@ fn times_are_shown_as_times_and_without_fractions_where_the_interval_is_wide() {
     let zone = Some("+02:00".into());
     let data_type = DataType::Timestamp(TimeUnit::Microsecond, zone);
     let (_db, table) = table(&data_type, |id| NOON * 1_000_000 + id * 1_000_001);
-    let found = estimate(&table, &["max(at)"], &[], Stop::Rows(10)).unwrap();
+    let found = estimate(&table, &[Aggregate::max("at")], &[], Stop::Rows(10)).unwrap();
     assert_eq!(found.shown(0, 0), ["2013-07-04T19:33:18.019998+02:00"; 3]);
-    let found = estimate(&table, &["median(at)"], &[], Stop::Rows(500)).unwrap();
+    let found = estimate(&table, &[Aggregate::median("at")], &[], Stop::Rows(500)).unwrap();
     let shown = found.shown(0, 0);
     assert!(shown.iter().all(|text| text.len() == "2013-07-04T16:46:39+02:00".len()), "{shown:?}");
     // Rounded outward.
@@ -190,26 +198,31 @@ fn times_are_shown_as_times_and_without_fractions_where_the_interval_is_wide() {
 #[test]
 fn what_makes_no_sense_of_times_is_refused_and_what_does_is_named() {
     let (_db, table) = table(&DataType::Timestamp(TimeUnit::Millisecond, None), |id| id);
-    let refused = |aggregate: &str, stop: Stop| {
+    let refused = |aggregate: Aggregate, stop: Stop| {
         let error = estimate(&table, &[aggregate], &[], stop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         error.to_string()
     };
-    for aggregate in ["avg(at)", "sum(at)", "variance(at)", "ratio(at, id)"] {
+    for aggregate in [
+        Aggregate::avg("at"),
+        Aggregate::sum("at"),
+        Aggregate::variance("at"),
+        Aggregate::ratio("at", "id"),
+    ] {
         let text = refused(aggregate, Stop::Rows(10));
         assert!(text.contains("of times, estimate min, max, median or quantile"), "{text}");
     }
-    assert!(!refused("avg(even)", Stop::Rows(10)).contains("of times"));
-    let text = refused("max(even)", Stop::Rows(10));
+    assert!(!refused(Aggregate::avg("even"), Stop::Rows(10)).contains("of times"));
+    let text = refused(Aggregate::max("even"), Stop::Rows(10));
     assert!(
         text.contains("max needs numbers, dates or timestamps, but column \"even\" has type bool"),
         "{text}"
     );
-    let text = refused("median(at)", Stop::Error(HalfWidth::Relative(0.05)));
+    let text = refused(Aggregate::median("at"), Stop::Error(HalfWidth::Relative(0.05)));
     assert!(text.contains("give the error as a number of milliseconds"), "{text}");
     // Of extremes nothing is wide.
     let narrow = Stop::Error(HalfWidth::Relative(0.05));
-    assert!(estimate(&table, &["max(at)"], &["even"], narrow).unwrap().exact);
+    assert!(estimate(&table, &[Aggregate::max("at")], &["even"], narrow).unwrap().exact);
 }
 
 /// Where every value is null, and in a group without values.
@@ -226,7 +239,7 @@ fn no_times_have_no_extremes_and_no_median() {
     let batch = RecordBatch::try_new(columns, vec![ids, times(&data_type, &[None; 3])]).unwrap();
     table.append(&batch, OnError::Raise).unwrap();
     for by in [&[][..], &["id"]] {
-        let asked = ["max(at)", "median(at)"];
+        let asked = [Aggregate::max("at"), Aggregate::median("at")];
         let found = estimate(&table, &asked, by, Stop::Rows(u64::MAX)).unwrap();
         for (at, aggregate) in found.aggregates.iter().enumerate() {
             assert_eq!(

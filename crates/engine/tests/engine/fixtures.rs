@@ -107,6 +107,11 @@ pub fn value_rows(ids: impl IntoIterator<Item = i64>, value: i64) -> RecordBatch
     RecordBatch::try_from_iter([("id", integers(ids)), ("value", values)]).unwrap()
 }
 
+/// Aggregates, each with the name that it is shown by.
+pub fn named(aggregates: &[Aggregate]) -> Vec<(String, Aggregate)> {
+    aggregates.iter().map(|aggregate| (aggregate.to_string(), aggregate.clone())).collect()
+}
+
 /// Looks again and again whether something is true, for half a minute.
 pub fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
     let give_up = Instant::now() + Duration::from_secs(30);

@@ -252,9 +252,7 @@ fn rows_of_a_rollup_table_are_counted_as_they_fold() {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::open(folder.path(), Options::default()).unwrap();
         let columns = schema_of(&[("id", DataType::Int64, false)]);
-        let metrics = vec![("n".to_string(), "count".parse().unwrap())];
-        let rollup =
-            RollupSpec { time: None, granularity: Granularity::NONE, metrics, discover: false };
+        let rollup = RollupSpec::default().metric("n", Metric::Count);
         let spec = TableSpec::new(columns, ["id"]).merge(Merge::Rollup(rollup));
         let table = db.create_table("t", spec).unwrap();
         let mut shadow: BTreeMap<i64, u64> = BTreeMap::new();

@@ -216,15 +216,14 @@ impl Model {
         }
         let numbers = self.rows.values().filter_map(|row| row.get(column)?.parse::<f64>().ok());
         let Some(greatest) = numbers.max_by(f64::total_cmp) else { return };
-        let aggregate = format!("max({column})");
         let request = EstimateRequest {
-            aggregates: vec![(aggregate.clone(), aggregate.parse().unwrap())],
+            aggregates: vec![("greatest".into(), Aggregate::Max(column.clone()))],
             stop: Stop::Error(HalfWidth::Relative(1e-9)),
             ..EstimateRequest::default()
         };
         let found = table.estimate(&request).unwrap();
         assert!(found.exact);
-        assert_eq!(found.aggregates[0].intervals[0].value, greatest, "{aggregate}");
+        assert_eq!(found.aggregates[0].intervals[0].value, greatest, "{column}");
     }
 
     fn found(&self, table: &TableSnapshot, columns: Option<Vec<String>>) -> Rows {
@@ -445,9 +444,7 @@ fn a_rollup_table_renames_its_columns_and_keeps_them() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
     let columns = schema_of(&[("city", DataType::Utf8, true), ("x", DataType::Int32, true)]);
-    let metrics =
-        vec![("n".to_string(), "count".parse().unwrap()), ("s".into(), "sum(x)".parse().unwrap())];
-    let rollup = RollupSpec { metrics, ..RollupSpec::default() };
+    let rollup = RollupSpec::default().metric("n", Metric::Count).metric("s", Metric::sum("x"));
     let spec = TableSpec::new(columns, ["city"]).merge(Merge::Rollup(rollup));
     let t = db.create_table("t", spec).unwrap();
     let append = |city: &str, input: &str| {

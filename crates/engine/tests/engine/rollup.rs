@@ -15,7 +15,7 @@ use drillcore::*;
 use drillcore_sample::goodness::chi_square_p_value;
 use drillcore_sample::rng::Rng;
 
-use crate::fixtures::schema_of;
+use crate::fixtures::{named, schema_of};
 
 /// Time, place, delay, share.
 type Event = (i64, Option<String>, Option<i64>, Option<f64>);
@@ -27,7 +27,6 @@ type Folded = (i64, Option<i64>, Option<i64>, Option<f64>, Option<f64>, [Option<
 type Model = BTreeMap<Key, Vec<Event>>;
 
 fn hourly_places_spec() -> TableSpec {
-    let metric = |name: &str, text: &str| (name.to_string(), text.parse().unwrap());
     TableSpec::new(
         schema_of(&[
             ("ts", DataType::Timestamp(TimeUnit::Second, None), false),
@@ -39,21 +38,18 @@ fn hourly_places_spec() -> TableSpec {
         ["ts", "place"],
     )
     .set("place")
-    .merge(Merge::Rollup(RollupSpec {
-        time: Some("ts".into()),
-        granularity: Granularity::HOUR,
-        metrics: vec![
-            metric("n", "count"),
-            metric("delay", "sum(delay)"),
-            metric("worst", "max(delay)"),
-            metric("share", "sum(share)"),
-            metric("least", "min(share)"),
-            metric("mean_delay", "avg(delay)"),
-            metric("mean_share", "avg(share)"),
-            metric("mean_second", "avg(second)"),
-        ],
-        discover: false,
-    }))
+    .merge(Merge::Rollup(
+        RollupSpec::default()
+            .time("ts", Granularity::HOUR)
+            .metric("n", Metric::Count)
+            .metric("delay", Metric::sum("delay"))
+            .metric("worst", Metric::max("delay"))
+            .metric("share", Metric::sum("share"))
+            .metric("least", Metric::min("share"))
+            .metric("mean_delay", Metric::avg("delay"))
+            .metric("mean_share", Metric::avg("share"))
+            .metric("mean_second", Metric::avg("second")),
+    ))
 }
 
 fn batch(events: &[Event]) -> RecordBatch {
@@ -184,20 +180,20 @@ fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
     }
 }
 
-/// Aggregates named as they are written.
-fn aggregates(texts: &[&str]) -> Vec<(String, Aggregate)> {
-    texts.iter().map(|text| (text.to_string(), text.parse().unwrap())).collect()
-}
-
 /// Estimates are of rows: with all drawn they are what a scan shows, by dimension and by metric, and of a few
 /// rows each is whole.
 fn check_estimates(table: &TableSnapshot, selection: &Selection, expected: &[(Key, Folded)]) {
-    let measures = ["avg(n)", "avg(delay)", "avg(worst)", "avg(mean_share)"];
+    let measures = [
+        Aggregate::avg("n"),
+        Aggregate::avg("delay"),
+        Aggregate::avg("worst"),
+        Aggregate::avg("mean_share"),
+    ];
     let measure = |row: &Folded| {
         [Some(row.0 as f64), row.1.map(|sum| sum as f64), row.2.map(|most| most as f64), row.5[1]]
     };
     let whole = EstimateRequest {
-        aggregates: [aggregates(&["count"]), aggregates(&measures)].concat(),
+        aggregates: [named(&[Aggregate::Count]), named(&measures)].concat(),
         selection: selection.clone(),
         stop: Stop::Rows(u64::MAX),
         ..Default::default()
@@ -237,7 +233,7 @@ fn check_estimates(table: &TableSnapshot, selection: &Selection, expected: &[(Ke
     }
     if expected.len() > 3 {
         let few = EstimateRequest {
-            aggregates: aggregates(&["count", "avg(n)", "avg(delay)"]),
+            aggregates: named(&[Aggregate::Count, Aggregate::avg("n"), Aggregate::avg("delay")]),
             by: vec!["n".into()],
             stop: Stop::Rows(3),
             seed: Some(1),
@@ -259,7 +255,7 @@ fn check_estimates(table: &TableSnapshot, selection: &Selection, expected: &[(Ke
     }
     if selection.sets.is_none() && selection.between.is_none() && !expected.is_empty() {
         let one = EstimateRequest {
-            aggregates: aggregates(&["count"]),
+            aggregates: named(&[Aggregate::Count]),
             by: vec!["place".into()],
             stop: Stop::Rows(1),
             ..Default::default()
@@ -275,9 +271,17 @@ fn check_estimates_by_event(
     expected: &[(Key, Folded)],
 ) {
     let events = expected.iter().map(|row| row.1.0 as u64).sum::<u64>();
-    let figures =
-        ["count", "count(delay)", "avg(n)", "sum(delay)", "variance(n)", "quantile(delay, 0.8)"];
-    let figures = [&figures[..], &["median(share)", "ratio(share, n)", "distinct(place)"]].concat();
+    let figures = [
+        Aggregate::Count,
+        Aggregate::values("delay"),
+        Aggregate::avg("n"),
+        Aggregate::sum("delay"),
+        Aggregate::variance("n"),
+        Aggregate::quantile("delay", 0.8),
+        Aggregate::median("share"),
+        Aggregate::ratio("share", "n"),
+        Aggregate::distinct("place"),
+    ];
     for by in [None, Some("place")] {
         let mut groups: BTreeMap<Option<String>, Vec<&Folded>> = BTreeMap::new();
         for (key, row) in expected {
@@ -289,7 +293,7 @@ fn check_estimates_by_event(
         }
         for stop in [Stop::Rows(u64::MAX), Stop::Error(HalfWidth::Relative(1e-12))] {
             let request = EstimateRequest {
-                aggregates: aggregates(&figures),
+                aggregates: named(&figures),
                 by: by.map(String::from).into_iter().collect(),
                 selection: selection.clone(),
                 unit: Unit::Events,
@@ -474,37 +478,22 @@ fn what_cannot_be_folded_is_refused_with_names() {
         spec.merge = Merge::Rollup(rollup);
         db.create_table("t", spec).err().expect("refused").to_string()
     };
-    let metric = |text: &str| vec![("m".to_string(), text.parse().unwrap())];
+    let metric = |metric: Metric| vec![("m".to_string(), metric)];
     assert!(
-        refused(&|_, rollup| rollup.metrics = metric("sum(place)")).contains("has type string")
+        refused(&|_, rollup| rollup.metrics = metric(Metric::sum("place")))
+            .contains("has type string")
     );
     assert!(
-        refused(&|_, rollup| rollup.metrics = metric("avg(place)")).contains("has type string")
+        refused(&|_, rollup| rollup.metrics = metric(Metric::avg("place")))
+            .contains("has type string")
     );
-    assert!(refused(&|_, rollup| rollup.metrics = metric("sum(dealy)")).contains("\"delay\""));
+    assert!(
+        refused(&|_, rollup| rollup.metrics = metric(Metric::sum("dealy"))).contains("\"delay\"")
+    );
     assert!(
         refused(&|_, rollup| rollup.time = Some("delay".into())).contains("must be a timestamp")
     );
     assert!(refused(&|spec, _| spec.set = Some("delay".into())).contains("must be in the key"));
     assert!(refused(&|spec, _| spec.weights = vec!["delay".into()]).contains("draw events"));
     assert!(db.tables().unwrap().is_empty());
-}
-
-#[test]
-fn metrics_and_granularities_are_read_from_text_as_they_are_shown() {
-    for text in ["count", "sum(delay)", "min(delay)", "max(delay)", "avg(delay)"] {
-        assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
-    }
-    for text in ["none", "1s", "1m", "5m", "15m", "30m", "1h", "1d"] {
-        assert_eq!(text.parse::<Granularity>().unwrap().to_string(), text);
-    }
-    assert_eq!(" SUM ( delay ) ".parse::<Metric>().unwrap(), Metric::sum("delay"));
-    assert_eq!("count(*)".parse::<Metric>().unwrap(), Metric::Count);
-    let refused = |text: &str| text.parse::<Metric>().unwrap_err().to_string();
-    assert_eq!(refused("sun(delay)"), r#"unknown metric "sun"; did you mean "sum"?"#);
-    assert_eq!(refused("avg"), r#"metric "avg" needs a column, as in "sum(delay)""#);
-    assert!(refused("count(delay)").contains("count takes no column"));
-    assert!(refused("sum(delay").contains("has no closing parenthesis; add it"));
-    let granularity = "2h".parse::<Granularity>().unwrap_err();
-    assert_eq!(granularity.to_string(), r#"unknown granularity "2h"; did you mean "1h"?"#);
 }

@@ -45,8 +45,14 @@ fn hourly_places_spec() -> TableSpec {
     ];
     columns.extend(inputs);
     let metrics = Model::new().metrics.into_iter().map(|(name, kind, input)| {
-        let text = input.map_or(kind.to_string(), |input| format!("{kind}({})", INPUTS[input].0));
-        (name, text.parse().unwrap())
+        let metric = match (kind, input.map(|input| INPUTS[input].0)) {
+            ("sum", Some(input)) => Metric::sum(input),
+            ("min", Some(input)) => Metric::min(input),
+            ("max", Some(input)) => Metric::max(input),
+            ("avg", Some(input)) => Metric::avg(input),
+            _ => Metric::Count,
+        };
+        (name, metric)
     });
     TableSpec::new(Arc::new(Schema::new(columns)), ["ts", "place"]).set("place").merge(
         Merge::Rollup(RollupSpec {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::{
-    Database, EstimateRequest, Merge, Metric, OnError, Options, RollupSpec, Stop, Table, TableSpec,
-    Unit,
+    Aggregate, Database, EstimateRequest, Merge, Metric, OnError, Options, RollupSpec, Stop, Table,
+    TableSpec, Unit,
 };
 use drillcore_sample::interval::quantile_of;
 use drillcore_sample::rng::Rng;
@@ -21,15 +21,17 @@ const DRAWS: u64 = 1_500;
 const RUNS: u64 = 300;
 
 /// Of the dimension `miles`, which each event of a row has; and of a metric that averages what each event has of its own.
-const FIGURES: [&str; 7] = [
-    "avg(miles)",
-    "sum(miles)",
-    "variance(miles)",
-    "median(miles)",
-    "quantile(miles, 0.9)",
-    "avg(delay)",
-    "ratio(miles, kind)",
-];
+fn figures() -> [Aggregate; 7] {
+    [
+        Aggregate::avg("miles"),
+        Aggregate::sum("miles"),
+        Aggregate::variance("miles"),
+        Aggregate::median("miles"),
+        Aggregate::quantile("miles", 0.9),
+        Aggregate::avg("delay"),
+        Aggregate::ratio("miles", "kind"),
+    ]
+}
 
 /// How often a key comes: long ways more often than short ones.
 fn times(key: i64) -> i64 {
@@ -64,9 +66,8 @@ fn table() -> (tempfile::TempDir, Database, Table) {
         whole("kind"),
         Field::new("delay", DataType::Float64, false),
     ]));
-    let rollup = RollupSpec::default()
-        .metric("n", Metric::Count)
-        .metric("delay", "avg(delay)".parse().unwrap());
+    let rollup =
+        RollupSpec::default().metric("n", Metric::Count).metric("delay", Metric::avg("delay"));
     let spec =
         TableSpec::new(columns.clone(), ["key", "miles", "kind"]).merge(Merge::Rollup(rollup));
     let table = db.create_table("t", spec).unwrap();
@@ -117,10 +118,7 @@ fn estimates_by_event_hold_the_truth_of_the_events_in_95_of_100_runs() {
         for run in 0..runs {
             for (unit, held) in [(Unit::Events, &mut held), (Unit::Rows, &mut twin_held)] {
                 let request = EstimateRequest {
-                    aggregates: FIGURES
-                        .iter()
-                        .map(|figure| (figure.to_string(), figure.parse().unwrap()))
-                        .collect(),
+                    aggregates: figures().map(|figure| (figure.to_string(), figure)).into(),
                     by: by.map(String::from).into_iter().collect(),
                     unit,
                     stop: Stop::Rows(DRAWS),
@@ -137,7 +135,7 @@ fn estimates_by_event_hold_the_truth_of_the_events_in_95_of_100_runs() {
             }
         }
         println!("by {by:?}: {held:.3?}, by row {twin_held:.3?}");
-        for (at, figure) in FIGURES.into_iter().enumerate() {
+        for (at, figure) in figures().iter().enumerate() {
             assert!((0.90..=1.0).contains(&held[at]), "{figure} by {by:?}: {}", held[at]);
             assert!(twin_held[at] < 0.5, "rows passed: {figure} by {by:?}: {}", twin_held[at]);
         }

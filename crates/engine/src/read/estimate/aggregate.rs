@@ -1,20 +1,14 @@
 //! [`Aggregate`]: what can be estimated.
 
 use std::fmt;
-use std::str::FromStr;
-
-use crate::error::{Error, Result};
-use crate::schema::expression::name_and_argument;
 
 /// What to estimate of the selected rows, or of each group of them. Nulls are left out, as in SQL.
 ///
 /// ```
 /// use drillcore::Aggregate;
 ///
-/// assert_eq!("avg(delay)".parse::<Aggregate>()?, Aggregate::avg("delay"));
-/// assert_eq!("median(delay)".parse::<Aggregate>()?, Aggregate::Quantile("delay".into(), 0.5));
-/// assert_eq!(Aggregate::Count.to_string(), "count");
-/// # drillcore::Result::Ok(())
+/// assert_eq!(Aggregate::avg("delay").to_string(), "avg(delay)");
+/// assert_eq!(Aggregate::median("delay").to_string(), "median(delay)");
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -44,12 +38,6 @@ pub enum Aggregate {
     Max(String),
 }
 
-/// Names of the aggregates that can be estimated.
-const NAMES: [&str; 11] = [
-    "count", "avg", "sum", "ratio", "variance", "stddev", "quantile", "median", "distinct", "min",
-    "max",
-];
-
 impl Aggregate {
     /// The mean of a column.
     pub fn avg(column: impl Into<String>) -> Aggregate {
@@ -61,59 +49,49 @@ impl Aggregate {
         Aggregate::Sum(column.into())
     }
 
-    /// The aggregate of a name, of arguments that were read already: columns, and the share of a quantile.
-    ///
-    /// # Errors
-    /// `NotFound` for another name, `InvalidArgument` for arguments that do not go with it.
-    pub fn from_parts(name: &str, arguments: &[&str]) -> Result<Aggregate> {
-        let lower = name.to_ascii_lowercase();
-        let arguments: &[&str] = match arguments {
-            [""] => &[],
-            some => some,
-        };
-        let one = |make: fn(String) -> Aggregate| match arguments {
-            [column] => Ok(make(column.to_string())),
-            _ => Err(Error::invalid(format!("{lower} needs a column, as in {lower}(delay)"))),
-        };
-        match lower.as_str() {
-            "count" => match arguments {
-                [] | ["*"] => Ok(Aggregate::Count),
-                [column] => Ok(Aggregate::Values(column.to_string())),
-                _ => Err(Error::invalid("count takes one column, or none, as in count(delay)")),
-            },
-            "avg" | "mean" => one(Aggregate::Avg),
-            "sum" => one(Aggregate::Sum),
-            "variance" | "var_samp" | "var" => one(Aggregate::Variance),
-            "stddev" | "stddev_samp" => one(Aggregate::StdDev),
-            "distinct" => one(Aggregate::Distinct),
-            "min" => one(Aggregate::Min),
-            "max" => one(Aggregate::Max),
-            "median" => match arguments {
-                [column] => Ok(Aggregate::Quantile(column.to_string(), 0.5)),
-                _ => Err(Error::invalid("median needs a column, as in median(delay)")),
-            },
-            "ratio" => match arguments {
-                [x, y] => Ok(Aggregate::Ratio(x.to_string(), y.to_string())),
-                _ => Err(Error::invalid("ratio needs two columns, as in ratio(delay, miles)")),
-            },
-            "quantile" => match arguments {
-                [column, share] => Ok(Aggregate::Quantile(column.to_string(), share_of(share)?)),
-                _ => Err(Error::invalid(
-                    "quantile needs a column and a share, as in quantile(delay, 0.95)",
-                )),
-            },
-            _ => Err(Error::unknown("aggregate", name, NAMES)),
-        }
+    /// The number of values of a column that are not null.
+    pub fn values(column: impl Into<String>) -> Aggregate {
+        Aggregate::Values(column.into())
     }
-}
 
-fn share_of(text: &str) -> Result<f64> {
-    match text.trim().parse::<f64>() {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err(Error::invalid(format!(
-            "a quantile takes a share from 0 to 1, such as 0.95, not {:?}",
-            text.trim()
-        ))),
+    /// The sum of one column over the sum of another.
+    pub fn ratio(above: impl Into<String>, below: impl Into<String>) -> Aggregate {
+        Aggregate::Ratio(above.into(), below.into())
+    }
+
+    /// The variance of a column.
+    pub fn variance(column: impl Into<String>) -> Aggregate {
+        Aggregate::Variance(column.into())
+    }
+
+    /// The standard deviation of a column.
+    pub fn std_dev(column: impl Into<String>) -> Aggregate {
+        Aggregate::StdDev(column.into())
+    }
+
+    /// A quantile of a column; `share` is from 0 to 1, else the estimate is refused.
+    pub fn quantile(column: impl Into<String>, share: f64) -> Aggregate {
+        Aggregate::Quantile(column.into(), share)
+    }
+
+    /// The median of a column, which is its quantile of 0.5.
+    pub fn median(column: impl Into<String>) -> Aggregate {
+        Aggregate::quantile(column, 0.5)
+    }
+
+    /// The number of different values of a column.
+    pub fn distinct(column: impl Into<String>) -> Aggregate {
+        Aggregate::Distinct(column.into())
+    }
+
+    /// The least value of a column.
+    pub fn min(column: impl Into<String>) -> Aggregate {
+        Aggregate::Min(column.into())
+    }
+
+    /// The greatest value of a column.
+    pub fn max(column: impl Into<String>) -> Aggregate {
+        Aggregate::Max(column.into())
     }
 }
 
@@ -133,68 +111,5 @@ impl fmt::Display for Aggregate {
             Aggregate::Min(column) => write!(f, "min({column})"),
             Aggregate::Max(column) => write!(f, "max({column})"),
         }
-    }
-}
-
-/// Parses a name with columns in parentheses, such as `count`, `count(*)`, `avg(column)`, `ratio(column, column)` or
-/// `quantile(column, 0.95)`. The case of the name does not matter. For expressions and filters, see the crate `drillcore-sql`.
-///
-/// # Errors
-/// `NotFound` for another name, `InvalidArgument` for an argument that does not go with it.
-impl FromStr for Aggregate {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Aggregate> {
-        let (name, argument) = name_and_argument("aggregate", text)?;
-        let arguments: Vec<&str> =
-            argument.map_or(Vec::new(), |argument| argument.split(',').map(str::trim).collect());
-        Aggregate::from_parts(name, &arguments)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorKind;
-
-    #[test]
-    fn an_aggregate_reads_what_it_shows() {
-        for text in [
-            "count",
-            "count(x)",
-            "avg(x)",
-            "sum(x)",
-            "ratio(x, y)",
-            "variance(x)",
-            "stddev(x)",
-            "median(x)",
-            "quantile(x, 0.95)",
-            "distinct(x)",
-            "min(x)",
-            "max(x)",
-        ] {
-            assert_eq!(text.parse::<Aggregate>().unwrap().to_string(), text);
-        }
-        assert_eq!("COUNT(*)".parse::<Aggregate>().unwrap(), Aggregate::Count);
-    }
-
-    #[test]
-    fn what_does_not_go_together_is_an_invalid_argument() {
-        for text in [
-            "avg",
-            "avg()",
-            "ratio(x)",
-            "quantile(x)",
-            "quantile(x, 95)",
-            "quantile(x, -0.1)",
-            "quantile(x, nan)",
-            "quantile(x, y)",
-            "median(x, 0.5)",
-            "sum(x",
-        ] {
-            let error = text.parse::<Aggregate>().unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}: {error}");
-        }
-        assert_eq!("skewness(x)".parse::<Aggregate>().unwrap_err().kind(), ErrorKind::NotFound);
     }
 }
