@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use drillcore::{SampleRequest, TableSnapshot};
+use drillcore::{SampleRequest, Selection, TableSnapshot};
 use drillcore_sample::rng::Rng;
 
 use crate::engine::{self, DRILLCORE, EVENTS, of_set, pages_read};
@@ -30,6 +30,16 @@ enum Call {
     Sample(u64),
     Gets(u64),
     Set(&'static str),
+    /// A set that has rows in about every block, or all rows, read by as many threads as there may be.
+    LargeSet(&'static str),
+    All,
+}
+
+impl Call {
+    /// Whether about all blocks are read.
+    fn is_pass(self) -> bool {
+        matches!(self, Call::LargeSet(_) | Call::All)
+    }
 }
 
 pub fn cold(setup: &Setup) -> Result<Report> {
@@ -47,10 +57,10 @@ pub fn cold(setup: &Setup) -> Result<Report> {
     }
     for set in SETS {
         let rows = loaded.workload.answer_of_set(set).rows;
-        if rows <= ROWS[1] {
-            cases.push((format!("a set of {}", grouped(rows)), rows, Call::Set(set)));
-        }
+        let call = if rows <= ROWS[1] { Call::Set(set) } else { Call::LargeSet(set) };
+        cases.push((format!("a set of {}", grouped(rows)), rows, call));
     }
+    cases.push(("all rows".to_string(), setup.arguments.rows, Call::All));
     for (case, rows, call) in cases {
         let ours = |round| {
             let db = engine::open_cold(&loaded.drillcore)?;
@@ -63,13 +73,22 @@ pub fn cold(setup: &Setup) -> Result<Report> {
         };
         let floor = |round| {
             let mut rng = Rng::keyed(seed, round);
-            let seconds = device.read_at_once(rows, &mut rng)?;
-            let values = vec![(TIME, micros(seconds)), (READS, rows as f64)];
+            let values = match call.is_pass() {
+                true => vec![(TIME, micros(device.read_all()?))],
+                false => {
+                    let seconds = device.read_at_once(rows, &mut rng)?;
+                    vec![(TIME, micros(seconds)), (READS, rows as f64)]
+                }
+            };
             Ok(Outcome { values, answer: None })
         };
+        let (threads, device) = match call.is_pass() {
+            true => (setup.arguments.threads, "one pass"),
+            false => (1, "pages, 64 at once"),
+        };
         let mut contenders = [
-            Contender::new(DRILLCORE, 1, Role::Subject, ours),
-            Contender::new("pages, 64 at once", 1, Role::Floor, floor),
+            Contender::new(DRILLCORE, threads, Role::Subject, ours),
+            Contender::new(device, 1, Role::Floor, floor),
         ];
         trial.compare(&case, None, &mut contenders)?;
     }
@@ -91,6 +110,10 @@ fn asked(table: &TableSnapshot, call: Call, setup: &Setup, round: u64) -> Result
             add(&table.get(&[keys], None)?.rows);
         }
         Call::Set(set) => return engine::answer(table, of_set(set), 1),
+        Call::LargeSet(set) => {
+            return engine::answer(table, of_set(set), setup.arguments.threads);
+        }
+        Call::All => return engine::answer(table, Selection::default(), setup.arguments.threads),
     }
     Ok(answer)
 }

@@ -58,6 +58,10 @@ impl PageFile {
     }
 }
 
+/// Bytes of a read of a pass over a file, and how many are under way at once.
+const PASS_READ_BYTES: u64 = 1 << 20;
+const PASS_READS: usize = 8;
+
 /// Pages of some files, past the system's cache: what there is to read at random, without any structure.
 pub struct DevicePages {
     folder: PathBuf,
@@ -105,6 +109,26 @@ impl DevicePages {
         let failed = Error::io("read", &self.folder);
         read.into_iter().try_for_each(|page| page.map(|_| ())).map_err(failed)?;
         Ok(seconds)
+    }
+
+    /// Reads all files from their beginning to their end, some long reads at once, and returns the seconds it took.
+    pub fn read_all(&self) -> Result<f64> {
+        let started = Instant::now();
+        for (_, file) in &self.files {
+            let bytes = file.byte_len().map_err(Error::io("look at", &self.folder))?;
+            let request = |offset: u64| {
+                let len = (bytes - offset).min(PASS_READ_BYTES) as usize;
+                ReadRequest { file: file.clone(), offset, len }
+            };
+            let offsets = (0..bytes).step_by(PASS_READ_BYTES as usize);
+            let requests: Vec<ReadRequest> = offsets.map(request).collect();
+            for requests in requests.chunks(PASS_READS) {
+                let read = self.device.read_many(requests).into_iter();
+                let read = read.map(|part| part.map(drop)).collect::<std::io::Result<()>>();
+                read.map_err(Error::io("read", &self.folder))?;
+            }
+        }
+        Ok(started.elapsed().as_secs_f64())
     }
 
     fn pages(&self) -> u64 {

@@ -83,7 +83,9 @@ fn ingest_measures_appends_in_both_orders_rollups_and_rows_in_memory() {
         ["keys in order", "keys shuffled", "keys shuffled, set index", "rollup by minute and city"];
     let in_memory = [
         "basic, rollup, in memory",
+        "basic, rollup, texts by code, in memory",
         "basic, plain, in memory",
+        "basic, plain, texts by code, in memory",
         "simple float, rollup, in memory",
         "simple float, plain, in memory",
     ];

@@ -10,6 +10,8 @@
 //! A panic poisons no lock. What a lock guards is whole then, too: each change of it is one assignment or splice.
 
 use std::time::Duration;
+#[cfg(not(feature = "shuttle"))]
+use std::time::Instant;
 
 #[cfg(feature = "shuttle")]
 pub use shuttle;
@@ -55,15 +57,20 @@ impl<T> Mutex<T> {
 }
 
 /// A value that is set once, and that any number of threads wait for. They go on all at once, without a lock that one has to
-/// give to the next.
+/// give to the next; but those whose patience ends wait at a lock of their own.
 #[derive(Debug)]
 #[cfg(not(feature = "shuttle"))]
-pub(crate) struct Latch<T>(sync::OnceLock<T>);
+pub(crate) struct Latch<T> {
+    value: sync::OnceLock<T>,
+    lock: parking_lot::Mutex<()>,
+    is_set: parking_lot::Condvar,
+}
 
 #[cfg(not(feature = "shuttle"))]
 impl<T> Default for Latch<T> {
     fn default() -> Latch<T> {
-        Latch(sync::OnceLock::new())
+        let (lock, is_set) = Default::default();
+        Latch { value: sync::OnceLock::new(), lock, is_set }
     }
 }
 
@@ -71,15 +78,26 @@ impl<T> Default for Latch<T> {
 impl<T: Clone> Latch<T> {
     /// Sets the value, if it is not set yet.
     pub fn set(&self, value: T) {
-        let _ = self.0.set(value);
+        let _ = self.value.set(value);
+        // Nobody is between a look at the value and waiting.
+        drop(self.lock.lock());
+        self.is_set.notify_all();
     }
 
     pub fn get(&self) -> Option<T> {
-        self.0.get().cloned()
+        self.value.get().cloned()
     }
 
     pub fn wait(&self) -> T {
-        self.0.wait().clone()
+        self.value.wait().clone()
+    }
+
+    /// Waits for so long at the most.
+    pub fn wait_for(&self, patience: Duration) -> Option<T> {
+        let end = Instant::now() + patience;
+        let mut lock = self.lock.lock();
+        while self.value.get().is_none() && !self.is_set.wait_until(&mut lock, end).timed_out() {}
+        self.get()
     }
 }
 
@@ -113,6 +131,11 @@ impl<T: Clone> Latch<T> {
                 None => value = self.1.wait(value),
             }
         }
+    }
+
+    /// There is no time here.
+    pub fn wait_for(&self, _patience: Duration) -> Option<T> {
+        Some(self.wait())
     }
 }
 

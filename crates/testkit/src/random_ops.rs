@@ -384,8 +384,10 @@ impl RandomOps {
         let is_reversed = wanted.between.as_ref().is_some_and(ModelBetween::is_reversed);
         let predicate = condition.clone().map(|condition| Arc::new(condition) as Arc<_>);
         let selection = Selection { predicate, ..to_selection(known, &wanted) };
-        let selects_by_nothing =
-            wanted.between.is_none() && wanted.sets.is_none() && condition.is_none();
+        let has_end = |between: &ModelBetween| between.low.is_some() || between.high.is_some();
+        let selects_by_nothing = !wanted.between.as_ref().is_some_and(has_end)
+            && wanted.sets.is_none()
+            && condition.is_none();
         self.log(format!("delete {wanted:?} and {condition:?} of {name}"));
         let before = self.database().snapshot().unwrap().lsn();
         let table = self.database().table(&name).unwrap();

@@ -398,16 +398,26 @@ impl MembersAhead {
         MembersAhead { unseen: part.from..part.to, part, ordinals: Vec::new() }
     }
 
-    /// The next ordinal, unless there is none.
-    fn peek(&mut self, piece: &Piece, direction: Direction) -> Result<Option<u32>> {
+    /// The next ordinal, unless there is none. Those behind it are looked up with it, `ahead` at once.
+    fn peek(&mut self, piece: &Piece, direction: Direction, ahead: u64) -> Result<Option<u32>> {
         if self.ordinals.is_empty() && !self.unseen.is_empty() {
-            let positions = take_next(&mut self.unseen, direction, MEMBERS_AHEAD);
+            let positions = take_next(&mut self.unseen, direction, ahead);
             self.part.ordinals(piece, positions, &mut self.ordinals)?;
             if direction == Direction::Forward {
                 self.ordinals.reverse();
             }
         }
         Ok(self.ordinals.last().copied())
+    }
+
+    /// Takes the next ordinals, as many as `limit` and as there are: what [`next_ordinals`] does of one set.
+    fn take_next(&mut self, piece: &Piece, direction: Direction, limit: usize) -> Result<Vec<u32>> {
+        let mut taken = Vec::new();
+        while taken.len() < limit && self.peek(piece, direction, limit as u64)?.is_some() {
+            let rest = self.ordinals.len().saturating_sub(limit - taken.len());
+            taken.extend(self.ordinals.drain(rest..).rev());
+        }
+        Ok(taken)
     }
 }
 
@@ -418,18 +428,23 @@ fn next_ordinals(
     direction: Direction,
     limit: usize,
 ) -> Result<Vec<u32>> {
+    if let [set] = sets {
+        return set.take_next(piece, direction, limit);
+    }
     // Against the key order the largest ordinal comes first, so its complement is the smallest.
     let rank = |ordinal: u32| if direction == Direction::Forward { ordinal } else { !ordinal };
     let mut heads = BinaryHeap::with_capacity(sets.len());
     for (number, set) in sets.iter_mut().enumerate() {
-        heads.extend(set.peek(piece, direction)?.map(|head| Reverse((rank(head), number))));
+        heads.extend(
+            set.peek(piece, direction, MEMBERS_AHEAD)?.map(|head| Reverse((rank(head), number))),
+        );
     }
     let mut ordinals = Vec::new();
     while ordinals.len() < limit {
         let Some(Reverse((head, number))) = heads.pop() else { break };
         ordinals.push(rank(head));
         sets[number].ordinals.pop();
-        let next = sets[number].peek(piece, direction)?;
+        let next = sets[number].peek(piece, direction, MEMBERS_AHEAD)?;
         heads.extend(next.map(|head| Reverse((rank(head), number))));
     }
     Ok(ordinals)

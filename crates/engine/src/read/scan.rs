@@ -39,7 +39,8 @@ pub struct ScanRequest {
     /// From the highest key down.
     pub reverse: bool,
     /// How many threads read, ahead of the caller and only where there is enough to read for them. The caller's is one of them,
-    /// unless there is a predicate. With one, the calling thread reads by itself. By default one per core.
+    /// unless there is a predicate. With one, the calling thread reads by itself. By default one per core, and two where files are
+    /// read past the system's cache.
     pub threads: Option<usize>,
     /// About how many rows a thread reads at once; by default as many as are worth it.
     pub partition_rows: Option<u64>,
@@ -182,5 +183,6 @@ fn useful_threads(partition: &KeyPartition, request: &ScanRequest) -> Result<usi
     let limit = request.limit.unwrap_or(u64::MAX);
     let of_limit = limit / request.partition_rows.unwrap_or(PARTITION_ROWS).max(1);
     let worth = partition.worth(request.partition_rows) as u64;
-    threads_for(request.threads, worth.min(of_limit), 1)
+    let threads = request.threads.or(partition.memory().scan_threads());
+    threads_for(threads, worth.min(of_limit), 1)
 }

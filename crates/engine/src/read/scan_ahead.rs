@@ -32,10 +32,8 @@ use crate::select::read_memory::{Ahead, ReadMemory};
 
 /// Partitions handed out and not read to their end. Two, so that a thread need not wait for the reader.
 const PARTITIONS_PER_THREAD: usize = 2;
-/// Batches of a partition that wait for the reader: of most partitions all, so that its thread goes on to the next; ...
-const BATCHES_AHEAD: usize = 16;
-/// ... and where rows have few bytes and partitions more rows.
-const SMALL_BATCHES_AHEAD: usize = 64;
+/// Batches of a partition that wait for the reader: of most partitions all, so that its thread goes on to the next.
+const BATCHES_AHEAD: usize = 64;
 /// Larger partitions are cut again before they are handed out ...
 const WORTH_CUTTING: usize = 4;
 /// ... into up to so many, so that the first rows need not wait until all cuts are made.
@@ -68,7 +66,6 @@ pub struct ScanAhead {
     own: Vec<OwnScan>,
     /// Whether it does.
     helps: bool,
-    batches_ahead: usize,
     workers: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     /// The reader's own.
@@ -110,8 +107,8 @@ impl OwnScan {
     ///
     /// # Errors
     /// `Interrupted`: that is of the whole scan. Others come after the rows before them.
-    fn scan_ahead(&mut self, batches_ahead: usize) -> Result<bool> {
-        if self.is_scanned || self.ready.len() == batches_ahead {
+    fn scan_ahead(&mut self) -> Result<bool> {
+        if self.is_scanned || self.ready.len() == BATCHES_AHEAD {
             return Ok(false);
         }
         let message = self.scan.next_batch();
@@ -156,7 +153,6 @@ impl ScanAhead {
             to_scan: scans.clone(),
             own: Vec::new(),
             helps,
-            batches_ahead: few_bytes.map_or(BATCHES_AHEAD, |_| SMALL_BATCHES_AHEAD),
             workers: Vec::with_capacity(threads),
             stop,
             interrupt,
@@ -215,7 +211,7 @@ impl ScanAhead {
             return Ok(false);
         }
         if let Some(last) = self.own.last_mut()
-            && last.scan_ahead(self.batches_ahead)?
+            && last.scan_ahead()?
         {
             return Ok(true);
         }
@@ -233,7 +229,7 @@ impl ScanAhead {
             let has_one = !self.handed_out.is_empty();
             let Some(_ahead) = self.memory.read_ahead(has_one) else { break };
             let Some(partition) = self.next_partition()? else { break };
-            let (sender, batches) = sync_channel(self.batches_ahead);
+            let (sender, batches) = sync_channel(BATCHES_AHEAD);
             let (scans, number) = (self.scans.as_ref(), self.numbers);
             self.numbers += 1;
             // If all threads panicked, the reader learns that from a queue.

@@ -150,7 +150,7 @@ impl Reader {
                 directory,
                 meter: MemoryMeter::with_sums(READER_LIST_BYTES / 2),
                 examined: RowsExamined::default(),
-                reads: ReadMemory::new(READER_LIST_BYTES),
+                reads: ReadMemory::new(READER_LIST_BYTES, options.direct_io),
                 clock: Clock::default(),
                 segments: Mutex::default(),
                 current: Mutex::new(None),

@@ -32,6 +32,8 @@ pub struct ReadMemory {
     /// How many partitions are scanned ahead, and may be.
     partitions: AtomicUsize,
     partitions_max: usize,
+    /// Threads of a scan that names no number, where those are not one per core.
+    scan_threads: Option<usize>,
     /// Threads that find out what spares later reads work. Closing ends them.
     pub threads: ThreadsBeside,
 }
@@ -53,14 +55,29 @@ impl Drop for Ahead {
 }
 
 impl ReadMemory {
-    /// Memory for some bytes of lists.
-    pub fn new(list_bytes_max: u64) -> Arc<ReadMemory> {
+    /// Memory for some bytes of lists, and for reads past the system's cache or not.
+    pub fn new(list_bytes_max: u64, direct_io: bool) -> Arc<ReadMemory> {
         let (held, lists) = (MemoryMeter::default(), Mutex::default());
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let partitions_max = (cores * PARTITIONS_PER_CORE).max(PARTITIONS_MIN);
         let partitions = AtomicUsize::new(0);
         let threads = ThreadsBeside::default();
-        Arc::new(ReadMemory { list_bytes_max, held, lists, partitions, partitions_max, threads })
+        // Such threads wait for the device about half of their time.
+        let scan_threads = direct_io.then_some(2 * cores);
+        Arc::new(ReadMemory {
+            list_bytes_max,
+            held,
+            lists,
+            partitions,
+            partitions_max,
+            scan_threads,
+            threads,
+        })
+    }
+
+    /// How many threads a scan has that names no number; `None` for one per core.
+    pub fn scan_threads(&self) -> Option<usize> {
+        self.scan_threads
     }
 
     /// Lets a scan have one more partition read ahead, unless there are as many as there may be and the scan has one.

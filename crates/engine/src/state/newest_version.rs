@@ -205,7 +205,7 @@ mod tests {
 
     /// A state with one table, and the version of the table that its newest snapshot shows. Only the state holds that version.
     fn shown() -> (State, Weak<TableVersion>) {
-        let mut state = State::new(Lsn(1), ReadMemory::new(0));
+        let mut state = State::new(Lsn(1), ReadMemory::new(0, false));
         let columns = Schema::new(vec![Field::new("id", DataType::Int64, false)]);
         let schema = TableSchema::new(Arc::new(columns), vec![0]);
         state.tables.insert(ID, TableState::new("points", schema, Lsn(0)));

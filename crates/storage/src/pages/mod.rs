@@ -4,6 +4,7 @@ pub mod io_counts;
 mod shared_loads;
 mod shares;
 mod closed_files;
+mod joined_reads;
 pub mod paged_file;
 pub(crate) mod page_writer;
 pub mod page_cache;

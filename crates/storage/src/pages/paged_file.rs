@@ -14,6 +14,7 @@ use crate::files::directory::{Directory, ReadFile};
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::files::reads::{ReadBytes, ReadRequest};
 use crate::pages::closed_files::ClosedFiles;
+use crate::pages::joined_reads::read_joined;
 use crate::sync::Mutex;
 
 /// The name of a file. Both kinds are numbered together.
@@ -252,15 +253,13 @@ impl PageRequest<'_> {
                 }
             }
         }
-        directory.read_each(&requests, &mut |at, read| {
+        read_joined(directory, &requests, &mut |at, read| {
             let page = &wanted[numbers[at]];
-            match read.context("read", page.file.name()) {
-                Err(error) => each(numbers[at], Err(error)),
-                Ok(bytes) => {
-                    let payload = page.file.payload(bytes.as_slice(), page.kind, page.offset);
-                    each(numbers[at], payload);
-                }
-            }
+            let payload = match read.context("read", page.file.name()) {
+                Err(error) => Err(error),
+                Ok(bytes) => page.file.payload(bytes, page.kind, page.offset),
+            };
+            each(numbers[at], payload);
         });
     }
 }

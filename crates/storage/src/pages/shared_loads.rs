@@ -5,11 +5,15 @@
 //! A page is shared until the last of those who waited for it has taken it, which on a busy machine is some time after it
 //! came: who wants it meanwhile gets it, too. Nothing is kept beyond that, and nothing of a load that failed: later
 //! readers try anew.
+//!
+//! What one caller loads together may come together, as neighbours in a file do, and one slow page then holds up others. Who waits
+//! for such a load for too long loads by itself, alone, and for all who come later.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 
@@ -28,7 +32,13 @@ pub struct SharedLoads<K, V> {
 
 type Loads<K, V> = HashMap<K, Shared<V>, RandomState>;
 
-type Load<V> = Latch<End<V>>;
+/// What is loaded together with others has to come in this time, or those who wait for it load it alone.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+struct Load<V> {
+    end: Latch<End<V>>,
+    is_together: bool,
+}
 
 struct Shared<V> {
     load: Arc<Load<V>>,
@@ -94,7 +104,7 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
                 if results[position].is_some() {
                     continue;
                 }
-                match self.role(*key) {
+                match self.role(*key, keys.len() > 1) {
                     Role::Waits(load) => waiting.push((position, load)),
                     // It may have been kept since.
                     Role::Loads(mut own) => match find(key) {
@@ -117,12 +127,22 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
                 });
                 assert!(loading.iter().all(Option::is_none), "each load has a result");
             }
-            for (position, load) in waiting {
-                results[position] = match load.load.wait() {
-                    End::Loaded(loaded) => Some(Ok(loaded)),
-                    End::Failed(error) => Some(Err(error)),
+            for (position, waiting) in waiting {
+                results[position] = match waiting.load.wait() {
+                    Some(End::Loaded(loaded)) => Some(Ok(loaded)),
+                    Some(End::Failed(error)) => Some(Err(error)),
                     // Somebody else has to load.
-                    End::Abandoned => None,
+                    Some(End::Abandoned) => None,
+                    None => self.overtake(keys[position], &waiting.load).map(|mut own| {
+                        let mut ended = None;
+                        load(&[position], &mut |_, result| {
+                            if let Ok(loaded) = &result {
+                                keep(own.key, loaded.clone());
+                            }
+                            ended = Some(own.ends(result));
+                        });
+                        ended.expect("the load has a result")
+                    }),
                 };
             }
         }
@@ -135,7 +155,16 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
         self.under_way[part].lock()
     }
 
-    fn role(&self, key: K) -> Role<'_, K, V> {
+    /// Has a load that is late be that of its other callers alone. `None` if it ended after all, or somebody was faster.
+    fn overtake(&self, key: K, late: &Arc<Load<V>>) -> Option<Loading<'_, K, V>> {
+        let mut under_way = self.part(&key);
+        let shared = under_way.get_mut(&key).filter(|shared| Arc::ptr_eq(&shared.load, late))?;
+        let load = Load::new(false);
+        *shared = Shared { load: load.clone(), users: 1 };
+        Some(Loading { loads: self, key, load, end: End::Abandoned })
+    }
+
+    fn role(&self, key: K, is_together: bool) -> Role<'_, K, V> {
         match self.part(&key).entry(key) {
             Entry::Occupied(mut shared) => {
                 let shared = shared.get_mut();
@@ -143,7 +172,7 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
                 Role::Waits(Waiting { loads: self, key, load: shared.load.clone() })
             }
             Entry::Vacant(place) => {
-                let load = Arc::new(Load::default());
+                let load = Load::new(is_together);
                 place.insert(Shared { load: load.clone(), users: 1 });
                 Role::Loads(Loading { loads: self, key, load, end: End::Abandoned })
             }
@@ -157,9 +186,23 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
             && Arc::ptr_eq(&shared.get().load, load)
         {
             shared.get_mut().users -= 1;
-            if shared.get().users == 0 || !matches!(load.get(), Some(End::Loaded(_))) {
+            if shared.get().users == 0 || !matches!(load.end.get(), Some(End::Loaded(_))) {
                 shared.remove();
             }
+        }
+    }
+}
+
+impl<V: Clone> Load<V> {
+    fn new(is_together: bool) -> Arc<Load<V>> {
+        Arc::new(Load { end: Latch::default(), is_together })
+    }
+
+    /// What comes of it; `None` if it is late.
+    fn wait(&self) -> Option<End<V>> {
+        match self.is_together {
+            true => self.end.wait_for(PATIENCE),
+            false => Some(self.end.wait()),
         }
     }
 }
@@ -183,7 +226,7 @@ impl<K: Hash + Eq + Copy, V: Clone> Drop for Waiting<'_, K, V> {
 
 impl<K: Hash + Eq + Copy, V: Clone> Drop for Loading<'_, K, V> {
     fn drop(&mut self) {
-        self.load.set(std::mem::replace(&mut self.end, End::Abandoned));
+        self.load.end.set(std::mem::replace(&mut self.end, End::Abandoned));
         self.loads.leave(self.key, &self.load);
     }
 }
@@ -269,8 +312,8 @@ mod tests {
     #[test]
     fn a_page_is_shared_until_all_who_waited_for_it_have_it() {
         let loads: SharedLoads<u8, u64> = SharedLoads::new();
-        let Role::Loads(mut own) = loads.role(1) else { panic!("no other reader loads it") };
-        let Role::Waits(first) = loads.role(1) else { panic!("it is under way") };
+        let Role::Loads(mut own) = loads.role(1, false) else { panic!("no other reader loads it") };
+        let Role::Waits(first) = loads.role(1, false) else { panic!("it is under way") };
         assert!(own.ends(Ok(5)).is_ok());
         drop(own);
         let panics = || panic!("it is there");
@@ -279,7 +322,7 @@ mod tests {
             5,
             "who comes late has it, too"
         );
-        assert!(matches!(first.load.wait(), End::Loaded(5)));
+        assert!(matches!(first.load.wait(), Some(End::Loaded(5))));
         drop(first);
         assert!(lock_is_empty(&loads));
         assert_eq!(get(&loads, 1, || None, || Ok(6), |_| ()).unwrap(), 6);
@@ -338,6 +381,41 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_too_long_for_what_is_loaded_with_others_loads_it_alone_for_all_who_come_later() {
+        let loads: SharedLoads<u8, u64> = SharedLoads::new();
+        let slow = 3 * PATIENCE;
+        let started = Barrier::new(READERS + 1);
+        let alone = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let load = |_: &[usize], end: EndLoad<'_, u64>| {
+                    started.wait();
+                    thread::sleep(slow);
+                    (0..2).for_each(|number| end(number, Ok(10)));
+                };
+                let results = loads.get_many(&[1, 2], |_| None, load, |_, _| ());
+                assert!(results.into_iter().all(|result| result.unwrap() == 10));
+            });
+            for _ in 0..READERS {
+                scope.spawn(|| {
+                    started.wait();
+                    let began = Instant::now();
+                    let load = || {
+                        alone.fetch_add(1, Ordering::SeqCst);
+                        thread::sleep(PATIENCE / 2);
+                        Ok(20)
+                    };
+                    assert_eq!(get(&loads, 2, || None, load, |_| ()).unwrap(), 20);
+                    assert!(began.elapsed() < slow);
+                });
+            }
+        });
+        // Who is so late that this load has ended, too, loads once more.
+        assert!((1..READERS / 2).contains(&alone.load(Ordering::SeqCst)), "{alone:?}");
+        assert!(lock_is_empty(&loads));
+    }
+
+    #[test]
     fn callers_that_want_the_same_things_in_other_orders_do_not_block_each_other() {
         let loads: SharedLoads<u64, u64> = SharedLoads::new();
         let loaded = AtomicUsize::new(0);
@@ -384,13 +462,13 @@ mod tests {
             });
             let Role::Waits(wanted) = ({
                 came.wait();
-                loads.role(2)
+                loads.role(2, false)
             }) else {
                 // It came and went already.
                 went.wait();
                 return;
             };
-            assert!(matches!(wanted.load.wait(), End::Loaded(20)));
+            assert!(matches!(wanted.load.wait(), Some(End::Loaded(20))));
             drop(wanted);
             went.wait();
         });

@@ -286,6 +286,9 @@ struct CountingDirectory {
     reads: Arc<Reads>,
 }
 
+/// What reads are counted in.
+const PAGE_BYTES: usize = 4096;
+
 #[derive(Default)]
 struct Reads {
     count: AtomicU64,
@@ -305,7 +308,10 @@ impl ReadFile for CountingFile {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let reads = &self.reads;
-        if reads.count.fetch_add(1, Ordering::Relaxed) == reads.stops_at.load(Ordering::Relaxed) {
+        // One read may be of several pages.
+        let pages = buffer.len().div_ceil(PAGE_BYTES) as u64;
+        let before = reads.count.fetch_add(pages, Ordering::Relaxed);
+        if (before..before + pages).contains(&reads.stops_at.load(Ordering::Relaxed)) {
             reads.stop.store(true, Ordering::Relaxed);
         }
         self.inner.read_exact_at(buffer, offset)
@@ -350,10 +356,11 @@ fn keys() -> drillcore::arrow_array::ArrayRef {
 
 const READ_ROWS: i64 = 1_600_000;
 /// Reads after which the caller wants out, and how many there may be beyond them. A partition of a scan is read by
-/// itself, a group of a column at once; other rows are read in waves, which end together, and the next one is under way.
+/// itself, a group of a column at once; other rows are read in waves, which end together, and the next one is under way. Reads
+/// are counted by their pages, and a read of neighbours has pages between them, too.
 const READS_BEFORE: u64 = 20;
 const READS_BEYOND: u64 = 40;
-const READS_OF_TWO_WAVES: u64 = 512;
+const READS_OF_TWO_WAVES: u64 = 640;
 const READS_OF_GROUPS: u64 = 6;
 
 type Reading = fn(&Database, &Interrupt) -> Result<()>;

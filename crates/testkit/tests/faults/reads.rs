@@ -89,11 +89,12 @@ impl ReadFile for SlowFile {
         if self.is_segment {
             disk.reads.fetch_add(1, Ordering::SeqCst);
             disk.last.store(offset, Ordering::SeqCst);
-            if disk.stuck.load(Ordering::SeqCst) == offset {
+            let read = offset..offset + buffer.len() as u64;
+            if read.contains(&disk.stuck.load(Ordering::SeqCst)) {
                 thread::sleep(STUCK);
             }
             let is_broken = disk.is_broken.load(Ordering::SeqCst);
-            if is_broken || disk.broken.load(Ordering::SeqCst) == offset {
+            if is_broken || read.contains(&disk.broken.load(Ordering::SeqCst)) {
                 return Err(io::Error::from_raw_os_error(5));
             }
         }

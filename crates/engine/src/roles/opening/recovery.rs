@@ -56,7 +56,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
     // Whatever refuses the opening does so before anything is changed.
     let found = Manifest::read(directory.as_ref())?.state;
     let cache = Arc::new(PageCache::new(directory.clone(), options.cache_bytes));
-    let reads = ReadMemory::new(options.list_bytes());
+    let reads = ReadMemory::new(options.list_bytes(), options.direct_io);
     let orphans = orphans(directory.as_ref(), &found)?;
     let needed_from = found.next_lsn;
     let next_segment = found.next_segment;
