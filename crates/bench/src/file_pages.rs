@@ -123,8 +123,8 @@ impl DevicePages {
             let offsets = (0..bytes).step_by(PASS_READ_BYTES as usize);
             let requests: Vec<ReadRequest> = offsets.map(request).collect();
             for requests in requests.chunks(PASS_READS) {
-                let read = self.device.read_many(requests).into_iter();
-                let read = read.map(|part| part.map(drop)).collect::<std::io::Result<()>>();
+                let mut read = self.device.read_many(requests).into_iter();
+                let read = read.try_for_each(|part| part.map(drop));
                 read.map_err(Error::io("read", &self.folder))?;
             }
         }

@@ -89,7 +89,8 @@ fn rows_that_do_not_fit_are_named_as_plain_ones_are() {
     let db = Database::in_memory(Options::default()).unwrap();
     let table = db.create_table("t", cities(Merge::Append)).unwrap();
     let long = "x".repeat(70_000);
-    let cases: [(Vec<Option<&str>>, Vec<Option<i8>>, &str); 4] = [
+    type Case<'a> = (Vec<Option<&'a str>>, Vec<Option<i8>>, &'a str);
+    let cases: [Case<'_>; 4] = [
         (
             vec![Some("a"), Some("b")],
             vec![Some(0), None, Some(1)],
