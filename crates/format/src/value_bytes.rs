@@ -29,19 +29,25 @@ pub fn value_bytes(array: &dyn Array) -> usize {
 
 /// [`value_bytes`] of the array without a dictionary: of one with a dictionary of texts, in O(rows), those of each row's text.
 pub fn flat_bytes(array: &dyn Array) -> usize {
-    let by_code = array.as_any_dictionary_opt().filter(|by_code| !by_code.values().is_empty());
-    let Some((by_code, offsets)) =
-        by_code.and_then(|by_code| Some((by_code, string_offsets(by_code.values())?)))
-    else {
-        return value_bytes(array);
-    };
-    let lens = text_lens(&by_code.normalized_keys(), offsets).fold(0, usize::saturating_add);
-    lens.saturating_add((array.len() + 1) * size_of::<i32>() + array.len().div_ceil(8))
+    let Some(lens) = text_lens(array) else { return value_bytes(array) };
+    let texts = lens.into_iter().fold(0, usize::saturating_add);
+    texts.saturating_add((array.len() + 1) * size_of::<i32>() + array.len().div_ceil(8))
 }
 
-/// How long the text of each code is, by the place where each text begins and the end of the last.
-pub fn text_lens(codes: &[usize], offsets: &[i32]) -> impl Iterator<Item = usize> {
-    codes.iter().map(|code| (offsets[code + 1] - offsets[*code]) as usize)
+/// How long each row's text is, of an array with a dictionary of texts; nulls, wherever they lie, have no bytes. `None` for other
+/// arrays. O(rows).
+pub fn text_lens(array: &dyn Array) -> Option<Vec<usize>> {
+    let by_code = array.as_any_dictionary_opt()?;
+    let offsets = string_offsets(by_code.values())?;
+    let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    let len = |(row, code): (usize, usize)| match &nulls {
+        Some(nulls) if nulls.is_null(row) => 0,
+        _ => (offsets[code + 1] - offsets[code]) as usize,
+    };
+    match by_code.values().is_empty() {
+        true => Some(vec![0; array.len()]),
+        false => Some(by_code.normalized_keys().into_iter().enumerate().map(len).collect()),
+    }
 }
 
 /// [`value_bytes`] of all columns.

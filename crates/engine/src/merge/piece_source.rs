@@ -27,7 +27,7 @@ const FEW_COLUMNS: usize = 8;
 const DENSE_SHARE_OF_MANY: u64 = 2;
 /// Members that are worth a look at how dense they lie.
 const DENSE_MIN: u64 = 1024;
-/// Members of a set that are looked up at once.
+/// Members of a set that are looked up at once, of several sets that are merged.
 const MEMBERS_AHEAD: u64 = 256;
 /// Rows whose zones are looked at together, so that their memory is bounded.
 const WINDOW_ROWS: u64 = 1 << 16;
@@ -411,7 +411,12 @@ impl MembersAhead {
     }
 
     /// Takes the next ordinals, as many as `limit` and as there are: what [`next_ordinals`] does of one set.
-    fn take_next(&mut self, piece: &Piece, direction: Direction, limit: usize) -> Result<Vec<u32>> {
+    fn take_ordinals(
+        &mut self,
+        piece: &Piece,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<u32>> {
         let mut taken = Vec::new();
         while taken.len() < limit && self.peek(piece, direction, limit as u64)?.is_some() {
             let rest = self.ordinals.len().saturating_sub(limit - taken.len());
@@ -429,7 +434,7 @@ fn next_ordinals(
     limit: usize,
 ) -> Result<Vec<u32>> {
     if let [set] = sets {
-        return set.take_next(piece, direction, limit);
+        return set.take_ordinals(piece, direction, limit);
     }
     // Against the key order the largest ordinal comes first, so its complement is the smallest.
     let rank = |ordinal: u32| if direction == Direction::Forward { ordinal } else { !ordinal };

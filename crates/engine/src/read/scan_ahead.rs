@@ -1,8 +1,9 @@
 //! Several threads that scan partitions ahead of who reads them, in key order. One of them is the reader's own.
 //!
 //! The reader hands out partitions in order, never more than [`PARTITIONS_PER_THREAD`] for each thread, and each
-//! has a queue of its own of at most [`BATCHES_AHEAD`] batches. So memory is bounded however slow the reader is; of many
-//! scans at once it is bounded for all together, and each has one partition at least ([`ReadMemory`]). The partition that
+//! has a queue of its own of at most [`BATCHES_AHEAD`] batches, and no more once these have [`BYTES_AHEAD`]. So memory is bounded
+//! however slow the reader is: by that and two batches, for each partition handed out. Of many scans at once it is bounded
+//! for all together, and each has one partition at least ([`ReadMemory`]). The partition that
 //! the reader waits for is always somebody's work.
 //!
 //! Instead of waiting, the reader scans partitions itself, unless rows are tested: then a batch may be long in coming, while
@@ -15,14 +16,15 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel,
 };
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, sleep};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
+use drillcore_format::value_bytes::batch_bytes;
 use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
@@ -34,6 +36,10 @@ use crate::select::read_memory::{Ahead, ReadMemory};
 const PARTITIONS_PER_THREAD: usize = 2;
 /// Batches of a partition that wait for the reader: of most partitions all, so that its thread goes on to the next.
 const BATCHES_AHEAD: usize = 64;
+/// Once those that wait have so many bytes, no more are read.
+const BYTES_AHEAD: usize = 32 << 20;
+/// How often a thread looks whether they have fewer.
+const ROOM_POLL: Duration = Duration::from_millis(1);
 /// Larger partitions are cut again before they are handed out ...
 const WORTH_CUTTING: usize = 4;
 /// ... into up to so many, so that the first rows need not wait until all cuts are made.
@@ -77,28 +83,46 @@ struct PartitionToScan {
     number: u64,
     partition: KeyPartition,
     batches: SyncSender<Message>,
+    waiting: Arc<AtomicUsize>,
 }
 
 /// Where the batches of a partition come from, unless the reader scans it itself.
 struct HandedOut {
     number: u64,
     batches: Receiver<Message>,
+    /// The bytes of the batches that wait for the reader.
+    waiting: Arc<AtomicUsize>,
     _ahead: Ahead,
+}
+
+impl HandedOut {
+    /// Notes that a batch does not wait any more.
+    fn taken(&self, message: &Message) {
+        if let Ok(Some(batch)) = message {
+            self.waiting.fetch_sub(batch_bytes(batch), Ordering::Relaxed);
+        }
+    }
 }
 
 /// A partition that the reader scans itself.
 struct OwnScan {
     number: u64,
     scan: PartitionScan,
-    /// What it has scanned while it waited for an earlier one.
+    /// What it has scanned while it waited for an earlier one, and the bytes of that.
     ready: VecDeque<Message>,
+    ready_bytes: usize,
     is_scanned: bool,
 }
 
 impl OwnScan {
     fn next(&mut self) -> Message {
         match self.ready.pop_front() {
-            Some(message) => message,
+            Some(message) => {
+                if let Ok(Some(batch)) = &message {
+                    self.ready_bytes -= batch_bytes(batch);
+                }
+                message
+            }
             None => self.scan.next_batch(),
         }
     }
@@ -108,7 +132,7 @@ impl OwnScan {
     /// # Errors
     /// `Interrupted`: that is of the whole scan. Others come after the rows before them.
     fn scan_ahead(&mut self) -> Result<bool> {
-        if self.is_scanned || self.ready.len() == BATCHES_AHEAD {
+        if self.is_scanned || self.ready.len() == BATCHES_AHEAD || self.ready_bytes >= BYTES_AHEAD {
             return Ok(false);
         }
         let message = self.scan.next_batch();
@@ -117,7 +141,10 @@ impl OwnScan {
         {
             return Err(error.clone());
         }
-        self.is_scanned = !matches!(message, Ok(Some(_)));
+        match &message {
+            Ok(Some(batch)) => self.ready_bytes += batch_bytes(batch),
+            _ => self.is_scanned = true,
+        }
         self.ready.push_back(message);
         Ok(true)
     }
@@ -178,7 +205,10 @@ impl ScanAhead {
             let message = match own {
                 Some(own) => own.next(),
                 None => match front.batches.try_recv() {
-                    Ok(message) => message,
+                    Ok(message) => {
+                        front.taken(&message);
+                        message
+                    }
                     Err(TryRecvError::Disconnected) => self.break_off(),
                     Err(TryRecvError::Empty) if self.scan_own()? => continue,
                     Err(TryRecvError::Empty) => match self.wait_for_front()? {
@@ -199,7 +229,10 @@ impl ScanAhead {
     fn wait_for_front(&mut self) -> Result<Option<Message>> {
         let front = self.handed_out.front().expect("one is waited for");
         match front.batches.recv_timeout(POLL) {
-            Ok(message) => Ok(Some(message)),
+            Ok(message) => {
+                front.taken(&message);
+                Ok(Some(message))
+            }
             Err(RecvTimeoutError::Disconnected) => self.break_off(),
             Err(RecvTimeoutError::Timeout) => self.interrupt.check().map(|()| None),
         }
@@ -219,7 +252,7 @@ impl ScanAhead {
         let next = self.to_scan.try_lock().and_then(|to_scan| to_scan.try_recv().ok());
         let Some(PartitionToScan { number, partition, .. }) = next else { return Ok(false) };
         let (scan, ready) = (partition.start(), VecDeque::new());
-        self.own.push(OwnScan { number, scan, ready, is_scanned: false });
+        self.own.push(OwnScan { number, scan, ready, ready_bytes: 0, is_scanned: false });
         Ok(true)
     }
 
@@ -233,9 +266,11 @@ impl ScanAhead {
             let (scans, number) = (self.scans.as_ref(), self.numbers);
             self.numbers += 1;
             // If all threads panicked, the reader learns that from a queue.
-            let to_scan = PartitionToScan { number, partition, batches: sender };
+            let waiting = Arc::new(AtomicUsize::new(0));
+            let to_scan =
+                PartitionToScan { number, partition, batches: sender, waiting: waiting.clone() };
             let _ = scans.expect("open until it is dropped").send(to_scan);
-            self.handed_out.push_back(HandedOut { number, batches, _ahead });
+            self.handed_out.push_back(HandedOut { number, batches, waiting, _ahead });
         }
         Ok(())
     }
@@ -284,22 +319,30 @@ impl Drop for ScanAhead {
 fn work(scans: &Mutex<Receiver<PartitionToScan>>) {
     loop {
         let scan = scans.lock().recv();
-        let Ok(PartitionToScan { partition, batches, .. }) = scan else { return };
+        let Ok(scan) = scan else { return };
         // An error is the reader's, who may be gone.
-        if let Err(error) = scan_into(&partition, &batches) {
-            let _ = batches.send(Err(error));
+        if let Err(error) = scan.scan() {
+            let _ = scan.batches.send(Err(error));
         }
     }
 }
 
-/// Sends the batches of a partition, then its end; stops when the receiver is gone.
-fn scan_into(partition: &KeyPartition, batches: &SyncSender<Message>) -> Result<()> {
-    let mut scan = partition.start();
-    loop {
-        let batch = scan.next_batch()?;
-        let is_end = batch.is_none();
-        if batches.send(Ok(batch)).is_err() || is_end {
-            return Ok(());
+impl PartitionToScan {
+    /// Sends the batches of the partition, then its end; stops when the receiver is gone.
+    fn scan(&self) -> Result<()> {
+        let mut scan = self.partition.start();
+        loop {
+            while self.waiting.load(Ordering::Relaxed) >= BYTES_AHEAD {
+                self.partition.interrupt().check()?;
+                sleep(ROOM_POLL);
+            }
+            let batch = scan.next_batch()?;
+            let bytes = batch.as_ref().map_or(0, batch_bytes);
+            let is_end = batch.is_none();
+            self.waiting.fetch_add(bytes, Ordering::Relaxed);
+            if self.batches.send(Ok(batch)).is_err() || is_end {
+                return Ok(());
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema};
 use arrow_select::filter::FilterBuilder;
 use drillcore_format::schema::TableSchema;
 use drillcore_format::type_name::type_name;
+use drillcore_format::value_bytes::value_bytes;
 use drillcore_format::weight::{self, NoWeight};
 
 use crate::error::{Error, Result};
@@ -121,9 +122,10 @@ pub fn conform_by_code(
 ) -> Result<Conformed> {
     conform_columns(schema, keyed, batch, options, |values, to, column| {
         let is_keyed = || keyed.iter().any(|&keyed| schema.columns.field(keyed).name() == column);
-        match with_texts(values, to, column)? {
-            Some(by_code) if is_keyed() => Ok((by_code, Vec::new())),
-            _ => cast_rows(values, to, column),
+        let by_code = if is_keyed() { with_texts(values, to, column)? } else { None };
+        match by_code {
+            Some(by_code) => Ok((by_code, Vec::new())),
+            None => cast_rows(values, to, column),
         }
     })
 }
@@ -267,13 +269,20 @@ fn without_weight(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
         .collect()
 }
 
+/// Texts of a larger dictionary are not all looked at.
+const DICTIONARY_BYTES_MAX: usize = 64 << 20;
+
 /// A dictionary whose values are texts, wherever they lie in memory, with those in the type of the table's texts. `None` for other
-/// columns, and for a dictionary that is larger than the batch, of which few values may be used.
+/// columns, and for a large dictionary, of which few values may be used.
 fn with_texts(values: &ArrayRef, to: &DataType, column: &str) -> Result<Option<ArrayRef>> {
     let DataType::Dictionary(..) = values.data_type() else { return Ok(None) };
     let by_code = values.as_any_dictionary();
     let texts = by_code.values();
-    if *to != DataType::Utf8 || texts.is_empty() || texts.len() > values.len() {
+    if *to != DataType::Utf8
+        || texts.is_empty()
+        || texts.len() > values.len()
+        || value_bytes(texts) > DICTIONARY_BYTES_MAX
+    {
         return Ok(None);
     }
     match texts.data_type() {

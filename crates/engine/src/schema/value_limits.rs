@@ -97,12 +97,7 @@ impl Lengths<'_> {
                 let lists = values.as_list::<i32>();
                 Some(Lengths::Lists(lists.value_offsets(), string_offsets(lists.values())?))
             }
-            DataType::Dictionary(..) => {
-                let by_code = values.as_any_dictionary();
-                let offsets = string_offsets(by_code.values()).filter(|ends| ends.len() > 1)?;
-                let codes = by_code.normalized_keys();
-                Some(Lengths::Codes(text_lens(&codes, offsets).collect()))
-            }
+            DataType::Dictionary(..) => text_lens(values).map(Lengths::Codes),
             _ => string_offsets(values).map(Lengths::Strings),
         }
     }

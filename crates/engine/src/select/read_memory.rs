@@ -16,8 +16,8 @@ use crate::calls::threads_beside::ThreadsBeside;
 use crate::pieces::memory_meter::{Charge, MemoryMeter};
 use crate::select::selection::{Question, Selected};
 
-/// Partitions that all scans together read ahead, by the number of cores, ...
-const PARTITIONS_PER_CORE: usize = 4;
+/// Partitions that all scans together read ahead, by the threads that one has by default, ...
+const PARTITIONS_PER_THREAD: usize = 4;
 /// ... and at the least.
 const PARTITIONS_MIN: usize = 16;
 
@@ -59,11 +59,12 @@ impl ReadMemory {
     pub fn new(list_bytes_max: u64, direct_io: bool) -> Arc<ReadMemory> {
         let (held, lists) = (MemoryMeter::default(), Mutex::default());
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let partitions_max = (cores * PARTITIONS_PER_CORE).max(PARTITIONS_MIN);
         let partitions = AtomicUsize::new(0);
         let threads = ThreadsBeside::default();
         // Such threads wait for the device about half of their time.
         let scan_threads = direct_io.then_some(2 * cores);
+        let threads_of_one = scan_threads.unwrap_or(cores);
+        let partitions_max = (threads_of_one * PARTITIONS_PER_THREAD).max(PARTITIONS_MIN);
         Arc::new(ReadMemory {
             list_bytes_max,
             held,

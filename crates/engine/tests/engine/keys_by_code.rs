@@ -141,6 +141,20 @@ fn a_key_whose_texts_are_too_long_together_is_refused() {
 }
 
 #[test]
+fn a_null_is_not_as_long_as_the_text_that_its_code_names() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let table = db.create_table("t", cities(Merge::Append)).unwrap();
+    let long = "x".repeat(70_000);
+    // Without a value, a code is 0.
+    let street = by_code(vec![Some(1), None, Some(2)], texts(&[Some(&long), Some("a"), None]));
+    let city = by_code(vec![Some(0); 3], texts(&[Some("Oslo")]));
+    let batch = rows(city, street, texts(&[None, None, None]));
+    assert_eq!(table.append(&batch, OnError::Raise).unwrap().rows, 3);
+    let found = as_one(table.snapshot().unwrap().scan(ScanRequest::default()).unwrap());
+    assert_eq!(found.column(1).null_count(), 2);
+}
+
+#[test]
 fn a_small_dictionary_of_long_texts_makes_no_commit_too_large_for_its_arrays() {
     let db = Database::in_memory(Options { memory_bytes: 1 << 40, ..Options::default() }).unwrap();
     let table = db.create_table("t", cities(Merge::Append)).unwrap();

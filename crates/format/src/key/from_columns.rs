@@ -12,7 +12,6 @@ use crate::key::encoding::{
 };
 use crate::key::fixed::{Fixed, with_fixed_type};
 use crate::key::keys::{Keys, offset};
-use crate::value_bytes::text_lens;
 
 /// Bytes that are moved at once, however few are wanted: a length that is known takes a few instructions, others a call.
 const CHUNK: usize = 16;
@@ -143,7 +142,11 @@ impl<'c> Payloads<'c> {
         rows + match &self.places {
             Places::Even(width) => rows * width,
             Places::Texts(offsets) => rows + (offsets[rows] - offsets[0]) as usize,
-            Places::Codes(codes, offsets) => rows + text_lens(codes, offsets).sum::<usize>(),
+            Places::Codes(codes, offsets) => {
+                let len = |row: usize| (offsets[codes[row] + 1] - offsets[codes[row]]) as usize;
+                let present = (0..rows).filter(|&row| !self.is_null(row));
+                rows + present.map(len).sum::<usize>()
+            }
         }
     }
 
@@ -195,7 +198,7 @@ fn texts(array: &dyn Array) -> (Cow<'_, [u8]>, Cow<'_, [i32]>) {
 }
 
 impl KeyWriter {
-    /// With room for keys of `bytes_max` bytes together.
+    /// With room for keys of `bytes_max` bytes together, and for what [`KeyWriter::copy`] moves too much.
     pub fn new(bytes_max: usize) -> KeyWriter {
         KeyWriter { bytes: vec![0; bytes_max + CHUNK], at: 0 }
     }

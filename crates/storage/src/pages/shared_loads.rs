@@ -1,7 +1,7 @@
 //! Loads under way, each shared by all who want the same thing.
 //!
 //! Whoever wants a page first loads it; who wants it before that is over waits, and gets what came of it, the error
-//! too. So a page that cannot be read costs each of its readers the time of one read, however many they are.
+//! too. So a page that cannot be read costs each of its readers the time of a read or two, however many they are.
 //! A page is shared until the last of those who waited for it has taken it, which on a busy machine is some time after it
 //! came: who wants it meanwhile gets it, too. Nothing is kept beyond that, and nothing of a load that failed: later
 //! readers try anew.
@@ -32,11 +32,12 @@ pub struct SharedLoads<K, V> {
 
 type Loads<K, V> = HashMap<K, Shared<V>, RandomState>;
 
-/// What is loaded together with others has to come in this time, or those who wait for it load it alone.
+/// So long one waits for what is loaded together with others, before one loads it alone.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 struct Load<V> {
     end: Latch<End<V>>,
+    /// Whether its caller wanted other things, too.
     is_together: bool,
 }
 
@@ -84,9 +85,10 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
         SharedLoads { under_way, hasher: RandomState::default() }
     }
 
-    /// Several things, in order: what `find` has, or a load under way brings, or else `load`. It is called once for all
-    /// that no caller has or loads. It gets their positions, and ends the load of each by its number among these, so a caller
-    /// waits for nothing that it did not ask for. What was loaded is given to `keep` before anyone can load it again.
+    /// Several things, in order: what `find` has, or a load under way brings, or else `load`. It is called for all at once
+    /// that no caller has or loads, and for each by itself that another loads and is late with. It gets their positions, and ends the
+    /// load of each by its number among these, so a caller waits for nothing that it did not ask for. What was loaded is given
+    /// to `keep` before its load ends.
     pub fn get_many(
         &self,
         keys: &[K],
@@ -155,7 +157,8 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
         self.under_way[part].lock()
     }
 
-    /// Has a load that is late be that of its other callers alone. `None` if it ended after all, or somebody was faster.
+    /// Takes the place of a load that is late: who comes from now on waits for this one. `None` if it ended after all, or somebody
+    /// was faster.
     fn overtake(&self, key: K, late: &Arc<Load<V>>) -> Option<Loading<'_, K, V>> {
         let mut under_way = self.part(&key);
         let shared = under_way.get_mut(&key).filter(|shared| Arc::ptr_eq(&shared.load, late))?;
@@ -383,7 +386,7 @@ mod tests {
     #[test]
     fn who_waits_too_long_for_what_is_loaded_with_others_loads_it_alone_for_all_who_come_later() {
         let loads: SharedLoads<u8, u64> = SharedLoads::new();
-        let slow = 3 * PATIENCE;
+        let slow = 20 * PATIENCE;
         let started = Barrier::new(READERS + 1);
         let alone = AtomicUsize::new(0);
         thread::scope(|scope| {
