@@ -34,6 +34,22 @@ pub fn flat_bytes(array: &dyn Array) -> usize {
     texts.saturating_add((array.len() + 1) * size_of::<i32>() + array.len().div_ceil(8))
 }
 
+/// An upper bound of [`flat_bytes`], in O(values of the dictionary).
+pub fn flat_bytes_max(array: &dyn Array) -> usize {
+    match array.as_any_dictionary_opt().map(|by_code| string_offsets(by_code.values())) {
+        Some(Some(offsets)) => {
+            let row = size_of::<i32>() + 1 + longest(offsets);
+            (array.len() + 1).saturating_mul(row)
+        }
+        _ => value_bytes(array),
+    }
+}
+
+/// The length of the longest text, by the place where each begins and the end of the last. O(texts).
+pub fn longest(offsets: &[i32]) -> usize {
+    offsets.windows(2).fold(0, |most, ends| most.max(ends[1] - ends[0])) as usize
+}
+
 /// How long each row's text is, of an array with a dictionary of texts; nulls, wherever they lie, have no bytes. `None` for other
 /// arrays. O(rows).
 pub fn text_lens(array: &dyn Array) -> Option<Vec<usize>> {

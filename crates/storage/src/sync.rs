@@ -9,9 +9,7 @@
 //!
 //! A panic poisons no lock. What a lock guards is whole then, too: each change of it is one assignment or splice.
 
-use std::time::Duration;
-#[cfg(not(feature = "shuttle"))]
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "shuttle")]
 pub use shuttle;
@@ -57,7 +55,7 @@ impl<T> Mutex<T> {
 }
 
 /// A value that is set once, and that any number of threads wait for. They go on all at once, without a lock that one has to
-/// give to the next; but those whose patience ends wait at a lock of their own.
+/// give to the next. Those that wait until some moment share a lock.
 #[derive(Debug)]
 #[cfg(not(feature = "shuttle"))]
 pub(crate) struct Latch<T> {
@@ -79,7 +77,7 @@ impl<T: Clone> Latch<T> {
     /// Sets the value, if it is not set yet.
     pub fn set(&self, value: T) {
         let _ = self.value.set(value);
-        // Nobody is between a look at the value and waiting.
+        // Whoever found no value while it held the lock waits by now, and is woken.
         drop(self.lock.lock());
         self.is_set.notify_all();
     }
@@ -92,9 +90,8 @@ impl<T: Clone> Latch<T> {
         self.value.wait().clone()
     }
 
-    /// Waits for so long at the most.
-    pub fn wait_for(&self, patience: Duration) -> Option<T> {
-        let end = Instant::now() + patience;
+    /// The value, unless it is still not set at the end.
+    pub fn wait_until(&self, end: Instant) -> Option<T> {
         let mut lock = self.lock.lock();
         while self.value.get().is_none() && !self.is_set.wait_until(&mut lock, end).timed_out() {}
         self.get()
@@ -133,8 +130,8 @@ impl<T: Clone> Latch<T> {
         }
     }
 
-    /// There is no time here.
-    pub fn wait_for(&self, _patience: Duration) -> Option<T> {
+    /// As [`Latch::wait`]: the scheduler of the test has no clock.
+    pub fn wait_until(&self, _end: Instant) -> Option<T> {
         Some(self.wait())
     }
 }

@@ -36,7 +36,7 @@ use crate::select::read_memory::{Ahead, ReadMemory};
 const PARTITIONS_PER_THREAD: usize = 2;
 /// Batches of a partition that wait for the reader: of most partitions all, so that its thread goes on to the next.
 const BATCHES_AHEAD: usize = 64;
-/// Once those that wait have so many bytes, no more are read.
+/// No more are read while those that wait have this many bytes.
 const BYTES_AHEAD: usize = 32 << 20;
 /// How often a thread looks whether they have fewer.
 const ROOM_POLL: Duration = Duration::from_millis(1);

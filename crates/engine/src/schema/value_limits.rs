@@ -6,7 +6,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Schema};
-use drillcore_format::value_bytes::{string_offsets, text_lens, value_bytes};
+use drillcore_format::value_bytes::{longest, string_offsets, text_lens, value_bytes};
 
 /// Bytes of a string, of binary, or of all items of a list with four for each.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
@@ -58,7 +58,7 @@ pub fn first_long_key(key: &[ArrayRef]) -> Option<(usize, usize)> {
 /// The rows whose values together have more bytes than `limit`, of columns of strings and lists.
 fn longer_than(columns: &[&ArrayRef], limit: usize) -> Vec<(usize, usize)> {
     // What most batches end with: no row has more than the longest value of each column.
-    if columns.iter().map(|values| longest(values)).fold(0, usize::saturating_add) <= limit {
+    if columns.iter().map(|values| longest_value(values)).fold(0, usize::saturating_add) <= limit {
         return Vec::new();
     }
     let lengths: Vec<Lengths> = columns.iter().filter_map(|values| Lengths::of(values)).collect();
@@ -68,14 +68,12 @@ fn longer_than(columns: &[&ArrayRef], limit: usize) -> Vec<(usize, usize)> {
 }
 
 /// The most bytes that a value has, or for lists all values together.
-fn longest(values: &ArrayRef) -> usize {
+fn longest_value(values: &ArrayRef) -> usize {
     if let Some(by_code) = values.as_any_dictionary_opt() {
-        return longest(by_code.values());
+        return longest_value(by_code.values());
     }
     match (string_offsets(values), Lengths::of(values)) {
-        (Some(offsets), _) => {
-            offsets.windows(2).fold(0, |most, ends| most.max(ends[1] - ends[0])) as usize
-        }
+        (Some(offsets), _) => longest(offsets),
         (None, Some(Lengths::Lists(lists, items))) => in_lists(lists, items, 0, lists.len() - 1),
         (None, _) => 0,
     }

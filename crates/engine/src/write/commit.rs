@@ -16,7 +16,7 @@ use drillcore_format::key::Keys;
 use drillcore_format::logged_commit::{SourcePosition, put_batch, put_source_position};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::TableSchema;
-use drillcore_format::value_bytes::flat_bytes;
+use drillcore_format::value_bytes::{flat_bytes, flat_bytes_max};
 use drillcore_storage::error::Result as StorageResult;
 use drillcore_storage::log::wal::Wal;
 
@@ -327,8 +327,13 @@ fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRu
 
 /// Refuses a batch whose keys may not fit one array: encoded they take up to twice their bytes.
 fn check_encodable(batch: &RecordBatch) -> Result<()> {
-    let columns = batch.columns().iter();
-    let bytes = columns.map(|column| flat_bytes(column)).fold(0, usize::saturating_add);
+    let sum = |bytes: fn(&dyn Array) -> usize| {
+        batch.columns().iter().map(|column| bytes(column)).fold(0, usize::saturating_add)
+    };
+    if (sum(flat_bytes_max) as u64) < COMMIT_BYTES_MAX {
+        return Ok(());
+    }
+    let bytes = sum(flat_bytes);
     if bytes as u64 >= COMMIT_BYTES_MAX {
         return Err(Error::invalid(format!(
             "the batch has {bytes} bytes; the limit per commit is {COMMIT_BYTES_MAX}. Append in smaller \

@@ -84,7 +84,7 @@ struct Payloads<'c> {
 
 /// Where payloads lie.
 enum Places<'c> {
-    /// One behind the other, each of so many bytes.
+    /// One behind the other, each of this length in bytes.
     Even(usize),
     /// Of texts: where each begins, and the end of the last.
     Texts(Cow<'c, [i32]>),
@@ -137,7 +137,7 @@ impl<'c> Payloads<'c> {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// The most bytes that values of so many rows take in keys. O(rows) where texts occur several times.
+    /// An upper bound of the bytes that the values take in keys. O(rows) where texts occur several times.
     pub fn bytes_max(&self, rows: usize) -> usize {
         rows + match &self.places {
             Places::Even(width) => rows * width,

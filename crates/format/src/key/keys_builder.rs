@@ -33,7 +33,7 @@ impl KeysBuilder {
         self.bytes.len()
     }
 
-    /// Makes room for so many bytes more.
+    /// Makes room for more bytes.
     pub fn reserve(&mut self, bytes: usize) {
         self.bytes.reserve(bytes);
     }

@@ -54,7 +54,7 @@ pub enum MetricKind {
 pub enum Granularity {
     /// Times stay as they are.
     None,
-    /// Times are truncated to a multiple of so many seconds.
+    /// Times are truncated to a multiple of this number of seconds.
     Seconds(u32),
 }
 

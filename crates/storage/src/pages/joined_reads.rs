@@ -11,10 +11,10 @@ use crate::few::Few;
 use crate::files::directory::Directory;
 use crate::files::reads::ReadRequest;
 
-/// A joined read has at most so many bytes: enough that they take longer than what comes with every read, and little beside
-/// what a call holds anyway.
+/// The longest joined read, in bytes. The device then takes longer for the bytes than for the request, and a call holds little
+/// more than without.
 const JOINED_BYTES_MAX: u64 = 128 << 10;
-/// So many bytes that nobody wants are read sooner than another read is made.
+/// The longest gap between neighbours, in bytes. To read it takes less time than another request.
 const GAP_BYTES_MAX: u64 = 4 << 10;
 
 /// Reads some ranges, as [`Directory::read_each`], those next to each other in the order given with one read. Where that fails,

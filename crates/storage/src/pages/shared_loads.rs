@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 
@@ -32,7 +32,7 @@ pub struct SharedLoads<K, V> {
 
 type Loads<K, V> = HashMap<K, Shared<V>, RandomState>;
 
-/// So long one waits for what is loaded together with others, before one loads it alone.
+/// How long a caller waits for all that is loaded together with others, before it loads the rest alone.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 struct Load<V> {
@@ -129,8 +129,9 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
                 });
                 assert!(loading.iter().all(Option::is_none), "each load has a result");
             }
+            let patience_ends = Instant::now() + PATIENCE;
             for (position, waiting) in waiting {
-                results[position] = match waiting.load.wait() {
+                results[position] = match waiting.load.wait(patience_ends) {
                     Some(End::Loaded(loaded)) => Some(Ok(loaded)),
                     Some(End::Failed(error)) => Some(Err(error)),
                     // Somebody else has to load.
@@ -201,10 +202,10 @@ impl<V: Clone> Load<V> {
         Arc::new(Load { end: Latch::default(), is_together })
     }
 
-    /// What comes of it; `None` if it is late.
-    fn wait(&self) -> Option<End<V>> {
+    /// What comes of it; `None` if it is together with others and not there in time.
+    fn wait(&self, patience_ends: Instant) -> Option<End<V>> {
         match self.is_together {
-            true => self.end.wait_for(PATIENCE),
+            true => self.end.wait_until(patience_ends),
             false => Some(self.end.wait()),
         }
     }
@@ -240,7 +241,6 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
-    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::error::IoContext;
@@ -325,7 +325,7 @@ mod tests {
             5,
             "who comes late has it, too"
         );
-        assert!(matches!(first.load.wait(), Some(End::Loaded(5))));
+        assert!(matches!(first.load.wait(Instant::now()), Some(End::Loaded(5))));
         drop(first);
         assert!(lock_is_empty(&loads));
         assert_eq!(get(&loads, 1, || None, || Ok(6), |_| ()).unwrap(), 6);
@@ -419,6 +419,33 @@ mod tests {
     }
 
     #[test]
+    fn patience_is_for_all_that_a_caller_wants_not_for_each() {
+        const PAGES: u8 = 20;
+        let loads: SharedLoads<u8, u64> = SharedLoads::new();
+        let keys: Vec<u8> = (0..PAGES).collect();
+        let slow = 10 * PATIENCE;
+        let started = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let load = |positions: &[usize], end: EndLoad<'_, u64>| {
+                    started.wait();
+                    thread::sleep(slow);
+                    (0..positions.len()).for_each(|number| end(number, Ok(10)));
+                };
+                assert!(loads.get_many(&keys, |_| None, load, |_, _| ()).iter().all(Result::is_ok));
+            });
+            started.wait();
+            let began = Instant::now();
+            let load = |_: &[usize], end: EndLoad<'_, u64>| end(0, Ok(20));
+            let results = loads.get_many(&keys, |_| None, load, |_, _| ());
+            assert!(results.into_iter().all(|result| result.unwrap() == 20));
+            // One after the other they would take twice as long as the slow load.
+            assert!(began.elapsed() < slow, "{:?}", began.elapsed());
+        });
+        assert!(lock_is_empty(&loads));
+    }
+
+    #[test]
     fn callers_that_want_the_same_things_in_other_orders_do_not_block_each_other() {
         let loads: SharedLoads<u64, u64> = SharedLoads::new();
         let loaded = AtomicUsize::new(0);
@@ -471,7 +498,7 @@ mod tests {
                 went.wait();
                 return;
             };
-            assert!(matches!(wanted.load.wait(), Some(End::Loaded(20))));
+            assert!(matches!(wanted.load.wait(Instant::now()), Some(End::Loaded(20))));
             drop(wanted);
             went.wait();
         });
