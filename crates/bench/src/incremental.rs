@@ -1,5 +1,6 @@
 //! The part of bench `ingest` that holds rows in memory as they arrive, folded or plain, as an incremental index does.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
@@ -28,6 +29,10 @@ const THREADS: [u32; 4] = [1, 2, 4, 8];
 /// Enough for all rows, so that none is written out.
 const MEMORY_BYTES: u64 = 64 << 30;
 
+/// Different keys where every commit has rows of the same ones, and milliseconds after which the next key comes.
+const HOT_KEYS: i64 = 1_000;
+const HOT_STEP: i64 = 86;
+
 /// Two schemas, folded and plain; and the one with texts once more with texts that come as codes of a dictionary per batch, for
 /// which the peers get plain ones.
 pub fn incremental(setup: &Setup, trial: &mut Trial) -> Result<()> {
@@ -43,8 +48,23 @@ pub fn incremental(setup: &Setup, trial: &mut Trial) -> Result<()> {
                 held(setup, trial, &case, (columns, folds), &batches, &by_code)?;
             }
         }
+        if columns == Columns::SimpleFloat {
+            let case = format!("{name}, rollup of {HOT_KEYS} keys, in memory");
+            let hot: Vec<_> = batches.iter().map(of_hot_keys).collect();
+            held(setup, trial, &case, (columns, true), &hot, &hot)?;
+        }
     }
     Ok(())
+}
+
+/// The batch with few different times, which come in turn: every commit folds into the rows of all others.
+fn of_hot_keys(batch: &RecordBatch) -> RecordBatch {
+    let times = batch.column(0).as_primitive::<TimestampMillisecondType>();
+    let step = |time: i64| time / HOT_STEP % HOT_KEYS;
+    let hot = times.unary::<_, TimestampMillisecondType>(step);
+    let mut columns = batch.columns().to_vec();
+    columns[0] = Arc::new(hot);
+    RecordBatch::try_new(batch.schema(), columns).expect("the same columns")
 }
 
 /// The batch with each column of texts as a dictionary.
