@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static ARRAY: AtomicUsize = AtomicUsize::new(i32::MAX as usize);
 static BATCH: AtomicUsize = AtomicUsize::new(16 << 20);
 static CHUNK: AtomicUsize = AtomicUsize::new(4 << 20);
+static TRAINING: AtomicUsize = AtomicUsize::new(16 << 10);
 
 /// Bytes of all strings in one array, at most.
 pub fn array() -> usize {
@@ -27,10 +28,16 @@ pub fn chunk() -> usize {
     CHUNK.load(Ordering::Relaxed)
 }
 
+/// Bytes of strings that a table of symbols is trained with, at least.
+pub(crate) fn training() -> usize {
+    TRAINING.load(Ordering::Relaxed)
+}
+
 /// Sets all bounds, for tests. Values and commits are not limited by them, so the test has to.
 #[doc(hidden)]
-pub fn set(array: usize, batch: usize, chunk: usize) {
+pub fn set(array: usize, batch: usize, chunk: usize, training: usize) {
     ARRAY.store(array, Ordering::Relaxed);
     BATCH.store(batch, Ordering::Relaxed);
     CHUNK.store(chunk, Ordering::Relaxed);
+    TRAINING.store(training, Ordering::Relaxed);
 }

@@ -1,7 +1,8 @@
-//! The dictionary of a segment's column of texts: each text once, in the order in which it first came.
+//! The dictionary of a segment's column of strings: each text once, in the order in which it first came, and the table of
+//! symbols by which other strings are compressed.
 //!
 //! Blocks and stream pages of the column hold codes into it. So a text is stored once however many blocks it is in, and a
-//! scan copies texts that lie in the processor's cache.
+//! scan copies texts that lie in the processor's cache. Where texts seldom come again, blocks have compressed ones.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -13,13 +14,14 @@ use foldhash::fast::FixedState;
 
 use crate::cursor::{Cursor, put_varint};
 use crate::error::Result;
+use crate::symbol_table::{StringCompressor, SymbolTable};
 
 /// The codes of some rows' texts: for each value of their table, one for each row if its column has a dictionary that knows
 /// them all.
 pub type TextCodes = [Option<Vec<u32>>];
 
 /// Dictionaries of values of a segment, by the index of the value.
-pub type Dictionaries = [(usize, Arc<StringArray>)];
+pub type Dictionaries = [(usize, Arc<Dictionary>)];
 
 /// Entries that a dictionary has at most ...
 const ENTRIES_MAX: usize = 1 << 16;
@@ -29,6 +31,64 @@ const BYTES_MAX: usize = 1 << 20;
 const ENTRY_BYTES_MAX: usize = 256;
 
 const DICTIONARY: &str = "dictionary";
+
+/// What blocks and streams of a column refer to.
+#[derive(Debug, Clone)]
+pub struct Dictionary {
+    texts: StringArray,
+    symbols: Option<SymbolTable>,
+}
+
+impl Dictionary {
+    /// A dictionary of texts by code, by which nothing is compressed.
+    pub fn of_texts(texts: StringArray) -> Dictionary {
+        Dictionary { texts, symbols: None }
+    }
+
+    /// The payload of a dictionary page, taken apart. O(bytes); fails on what [`encode_dictionary`] does not write.
+    pub fn decode(payload: &[u8]) -> Result<Dictionary> {
+        let mut cursor = Cursor::new(payload, DICTIONARY);
+        let texts = decode_texts(&mut cursor)?;
+        let symbols = match cursor.is_empty() {
+            true => None,
+            false => Some(SymbolTable::decode(&mut cursor)?),
+        };
+        cursor.finish()?;
+        Ok(Dictionary { texts, symbols })
+    }
+
+    /// The texts, by code.
+    pub fn texts(&self) -> &StringArray {
+        &self.texts
+    }
+
+    /// What strings are compressed by, if some are.
+    pub(crate) fn symbols(&self) -> Option<&SymbolTable> {
+        self.symbols.as_ref()
+    }
+
+    /// The heap bytes held.
+    pub fn allocated_bytes(&self) -> usize {
+        let symbols = self.symbols.as_ref().map_or(0, SymbolTable::allocated_bytes);
+        self.texts.get_array_memory_size() + symbols
+    }
+}
+
+/// The payload of the dictionary page of a column, from what it has of a dictionary and of compressed strings; `None` if it needs
+/// none. O(bytes).
+pub fn encode_dictionary(
+    texts: Option<&DictionaryBuilder>,
+    compressor: &StringCompressor,
+) -> Option<Vec<u8>> {
+    let texts = texts.filter(|texts| !texts.is_empty());
+    if texts.is_none() && compressor.table().is_none() {
+        return None;
+    }
+    let mut payload = Vec::new();
+    texts.unwrap_or(&DictionaryBuilder::default()).encode(&mut payload);
+    compressor.table().inspect(|table| table.encode(&mut payload));
+    Some(payload)
+}
 
 /// A dictionary that grows with the rows of a segment.
 #[derive(Debug, Default)]
@@ -127,8 +187,8 @@ impl DictionaryBuilder {
         self.ends.len()
     }
 
-    /// Appends the payload of a dictionary page.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    /// Appends the texts as they stand in a dictionary page.
+    fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.ends.len() as u64);
         let mut start = 0;
         for &end in &self.ends {
@@ -139,9 +199,8 @@ impl DictionaryBuilder {
     }
 }
 
-/// The entries of a dictionary page, by code. O(bytes); fails on what [`DictionaryBuilder::encode`] does not write.
-pub fn decode_dictionary(payload: &[u8]) -> Result<StringArray> {
-    let mut cursor = Cursor::new(payload, DICTIONARY);
+/// The texts of a dictionary page, by code. O(bytes); fails on what [`DictionaryBuilder::encode`] does not write.
+fn decode_texts(cursor: &mut Cursor<'_>) -> Result<StringArray> {
     let count = cursor.varint()?;
     if count > ENTRIES_MAX as u64 {
         return Err(cursor.error(format!("{count} entries")));
@@ -156,10 +215,7 @@ pub fn decode_dictionary(payload: &[u8]) -> Result<StringArray> {
         }
         offsets.push(end as i32);
     }
-    let bytes = cursor.rest();
-    if bytes.len() as u64 != end {
-        return Err(cursor.error(format!("{} bytes of strings, not {end}", bytes.len())));
-    }
+    let bytes = cursor.take(end as usize)?;
     StringArray::try_new(OffsetBuffer::new(offsets.into()), Buffer::from(bytes), None)
         .map_err(|_| cursor.error("a string is not UTF-8"))
 }
@@ -181,10 +237,11 @@ mod tests {
         assert_eq!(codes(&[Some("d"), Some("b")], 1), Ok(vec![2, 1]));
         let mut payload = Vec::new();
         dictionary.encode(&mut payload);
-        let entries = decode_dictionary(&payload).unwrap();
-        assert_eq!(entries, StringArray::from(vec!["a", "b", "d"]));
+        let decoded = Dictionary::decode(&payload).unwrap();
+        assert_eq!(decoded.texts(), &StringArray::from(vec!["a", "b", "d"]));
+        assert!(decoded.symbols().is_none());
         for len in 0..payload.len() {
-            assert!(decode_dictionary(&payload[..len]).is_err());
+            assert!(Dictionary::decode(&payload[..len]).is_err());
         }
     }
 

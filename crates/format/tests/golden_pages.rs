@@ -361,11 +361,11 @@ fn a_segment_footer_and_its_tail_keep_their_bytes() {
         footer.encode(&mut payload);
         payload
     };
-    let pinned = pinned_end("segment-footer-v3.bin", FileKind::Segment, &payload(&footer));
+    let pinned = pinned_end("segment-footer-v4.bin", FileKind::Segment, &payload(&footer));
     assert_eq!(SegmentFooter::decode(&pinned), Ok(footer.clone()));
     let indexed = IndexedSets::none().with([b"\x01UA\x00".to_vec()]);
     let footer = SegmentFooter { indexed, ..footer };
-    let name = "segment-footer-v3-some-sets.bin";
+    let name = "segment-footer-v4-some-sets.bin";
     let pinned = pinned_end(name, FileKind::Segment, &payload(&footer));
     assert_eq!(SegmentFooter::decode(&pinned), Ok(footer));
 }
@@ -382,7 +382,7 @@ fn a_postings_footer_and_its_tail_keep_their_bytes() {
     };
     let mut payload = Vec::new();
     footer.encode(&mut payload);
-    let pinned = pinned_end("postings-footer-v3.bin", FileKind::Postings, &payload);
+    let pinned = pinned_end("postings-footer-v4.bin", FileKind::Postings, &payload);
     assert_eq!(PostingsFooter::decode(&pinned), Ok(footer));
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::StringArray;
+use drillcore_format::dictionary::Dictionary;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_storage::segments::columns::ColumnReader;
 
@@ -22,7 +22,7 @@ pub struct SequentialReader {
     projection: Projection,
     columns: Option<ColumnReader>,
     /// Those that rows from blocks need, so that none is read for each chunk.
-    dictionaries: Option<Vec<Arc<StringArray>>>,
+    dictionaries: Option<Vec<Arc<Dictionary>>>,
 }
 
 impl SequentialReader {
@@ -99,7 +99,7 @@ impl SequentialReader {
     }
 
     /// The texts that codes of the only column stand for, if it is a stream of texts.
-    pub fn dictionary(&self) -> Option<&Arc<StringArray>> {
+    pub fn dictionary(&self) -> Option<&Arc<Dictionary>> {
         self.columns.as_ref()?.dictionary()
     }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, StringArray};
+use drillcore_format::dictionary::Dictionary;
 use drillcore_format::key::encode_value;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::statistics_page::ColumnZones;
@@ -62,7 +63,7 @@ fn note_members<T: Default + Clone + Send>(
     note: impl Fn(&mut T, u32) + Sync,
 ) -> Result<Vec<Vec<T>>> {
     let dictionary = set_dictionary(layout, piece)?;
-    let by_code = dictionary.as_deref().map(|texts| sets_by_code(texts, sets)).transpose()?;
+    let by_code = dictionary.as_ref().map(|texts| sets_by_code(texts.texts(), sets)).transpose()?;
     let codes = by_code.iter().flat_map(|(by_code, _)| by_code.iter().zip(0u64..));
     let wanted: Vec<u64> = codes.filter(|(set, _)| **set != NO_SET).map(|(_, code)| code).collect();
     // Few codes are found without unpacking them all, but not those of nulls, which are any.
@@ -119,10 +120,11 @@ pub fn count_sets(
     rows_of: &mut BTreeMap<Box<[u8]>, u64>,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let texts = set_dictionary(layout, piece)?;
+    let dictionary = set_dictionary(layout, piece)?;
+    let texts = dictionary.as_ref().map(|dictionary| dictionary.texts());
     let of_steps = for_each_step(0..piece.rows(), |step| {
         let mut rows_of: HashMap<Box<[u8]>, u64> = HashMap::new();
-        let (mut by_code, mut nulls) = (vec![0u64; texts.as_ref().map_or(0, |t| t.len())], 0u64);
+        let (mut by_code, mut nulls) = (vec![0u64; texts.map_or(0, Array::len)], 0u64);
         for_each_chunk(layout, piece, step, None, interrupt, |chunk| {
             let is_live = |ordinal: u64| is_live(ordinal as u32);
             if let Chunk::Codes { first, codes, is_null } = chunk {
@@ -150,7 +152,7 @@ pub fn count_sets(
         })?;
         let of_texts = by_code.iter().enumerate().filter(|(_, count)| **count > 0);
         for (code, count) in of_texts {
-            let texts = texts.as_deref().expect("there are codes of its texts");
+            let texts = texts.expect("there are codes of its texts");
             *rows_of.entry(encoded(texts, code)).or_default() += count;
         }
         if nulls > 0 {
@@ -190,7 +192,7 @@ impl Chunk<'_> {
 }
 
 /// The texts that codes of the set column stand for, where it is a stream of texts.
-fn set_dictionary(layout: &Layout, piece: &Piece) -> Result<Option<Arc<StringArray>>> {
+fn set_dictionary(layout: &Layout, piece: &Piece) -> Result<Option<Arc<Dictionary>>> {
     Ok(set_reader(layout, piece)?.dictionary().cloned())
 }
 

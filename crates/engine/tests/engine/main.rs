@@ -6,6 +6,7 @@ mod at_moment;
 mod background_writer;
 mod backup;
 mod column_streams;
+mod compressed_strings;
 mod deleting;
 mod discover;
 mod estimate_stops;

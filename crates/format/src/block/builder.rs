@@ -16,14 +16,16 @@ use crate::block::numbered_keys::{KeyRests, KeyRoom};
 use crate::block::picked::Picked;
 use crate::block::section::{
     BoolValues, DICTIONARY_ENTRIES_MAX, FixedValues, PackedView, Presence, Section, StringValues,
-    bit, check_code,
+    bit, check_code, texts_of,
 };
 use crate::block::view::BlockView;
 use crate::byte_bounds;
-use crate::error::Result;
+use crate::dictionary::Dictionary;
+use crate::error::{FormatError, Result};
 use crate::key::KeysBuilder;
 use crate::key::fixed::{Fixed, with_fixed_type};
 use crate::rows::{Projection, Rows};
+use crate::symbol_table::SymbolTable;
 use crate::widening::widen;
 
 /// Collects the projected columns of rows from any number of blocks.
@@ -212,7 +214,7 @@ impl Widened {
 /// What a block names and does not hold.
 struct Apart<'a, 'v> {
     /// The segment's dictionary of the column.
-    dictionary: Option<&'a StringArray>,
+    dictionary: Option<&'a Dictionary>,
     /// The values that lie apart, of this column and those behind it.
     extents: &'v mut Iter<'a, Arc<[u8]>>,
 }
@@ -416,9 +418,10 @@ impl ColumnBuilder for StringBuilder {
         Apart { dictionary, extents }: Apart<'_, '_>,
     ) -> Result<()> {
         picked.append_presence(presence, &mut self.nulls);
-        let strings = &mut self.strings;
         if values.encoding & EXTENTS != 0 {
             let (apart, values) = values.apart(row_count)?;
+            let (is_compressed, values) = values.compressed()?;
+            let mut strings = self.strings.taking(is_compressed, dictionary)?;
             let values = StringValues::parse(values, row_count)?;
             return picked.try_for_each(|row| match presence.holds(row) {
                 true if bit(apart, row) => match extents.next() {
@@ -429,10 +432,12 @@ impl ColumnBuilder for StringBuilder {
                 false => strings.push(&[]),
             });
         }
+        let (is_compressed, values) = values.compressed()?;
+        let mut strings = self.strings.taking(is_compressed, dictionary)?;
         // A null is an empty string below its null bit, whatever its place in the block holds.
         match StringValues::parse(values, row_count)? {
             StringValues::Shared(codes) => {
-                let entries = dictionary.ok_or_else(|| malformed("codes without a dictionary"))?;
+                let entries = texts_of(dictionary)?;
                 picked.try_for_each(|row| match presence.holds(row) {
                     true => {
                         let code = check_code(codes.get(row), entries.len())?;
@@ -465,8 +470,10 @@ impl ColumnBuilder for StringBuilder {
                 }),
             },
             StringValues::Plain(list) => match picked {
-                Picked::Range(from, to) => strings.append_list_range(list, from, to),
-                Picked::Rows(_) => picked.try_for_each(|row| {
+                Picked::Range(from, to) if !is_compressed => {
+                    self.strings.append_list_range(list, from, to)
+                }
+                _ => picked.try_for_each(|row| {
                     strings.push(if presence.holds(row) { list.get(row)? } else { &[] })
                 }),
             },
@@ -509,12 +516,17 @@ impl ByteStrings {
         ByteStrings { offsets, bytes: Vec::new() }
     }
 
-    fn push(&mut self, string: &[u8]) -> Result<()> {
-        // Checked first, as a constant can repeat a long string very often.
-        let end = offset(self.bytes.len() + string.len())?;
-        self.bytes.extend_from_slice(string);
-        self.offsets.push(end);
-        Ok(())
+    /// What takes in strings as blocks have them.
+    fn taking<'s>(
+        &'s mut self,
+        is_compressed: bool,
+        dictionary: Option<&'s Dictionary>,
+    ) -> Result<StoredStrings<'s>> {
+        let symbols = match is_compressed {
+            true => Some(dictionary.and_then(Dictionary::symbols).ok_or_else(no_symbols)?),
+            false => None,
+        };
+        Ok(StoredStrings { strings: self, symbols })
     }
 
     /// Appends the strings `from..to` of a list.
@@ -526,6 +538,40 @@ impl ByteStrings {
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }
+}
+
+/// Takes in strings as blocks have them.
+struct StoredStrings<'a> {
+    strings: &'a mut ByteStrings,
+    /// What they are compressed by, if they are.
+    symbols: Option<&'a SymbolTable>,
+}
+
+impl StoredStrings<'_> {
+    fn push(&mut self, stored: &[u8]) -> Result<()> {
+        let ByteStrings { offsets, bytes } = self.strings;
+        let end = |len: usize| offset(bytes.len().saturating_add(len));
+        // The end is checked first, as a constant can repeat a long string very often.
+        match self.symbols {
+            None => {
+                offsets.push(end(stored.len())?);
+                bytes.extend_from_slice(stored);
+            }
+            Some(symbols) => {
+                let len = symbols.decoded_len(stored);
+                let len =
+                    len.ok_or_else(|| malformed("a compressed string without its symbols"))?;
+                offsets.push(end(len)?);
+                symbols.decode_into(stored, len, bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn no_symbols() -> FormatError {
+    malformed("compressed strings without a table of symbols")
 }
 
 /// Appends the keys of a block's rows.

@@ -14,7 +14,8 @@ use arrow_schema::DataType;
 
 use crate::block::byte_list::ListSize;
 use crate::block::encoding_byte::{
-    ALL_NULL, BITS, CONSTANT, DICTIONARY, EXTENTS, NULL_BITMAP, PACKED, PLAIN, SCALED, SHARED,
+    ALL_NULL, BITS, COMPRESSED, CONSTANT, DICTIONARY, EXTENTS, NULL_BITMAP, PACKED, PLAIN, SCALED,
+    SHARED,
 };
 use crate::cursor::varint_len;
 use crate::extents::Reference;
@@ -42,19 +43,29 @@ pub(super) fn section_size((_, len): (u8, usize)) -> usize {
     1 + varint_len(len as u64) + len
 }
 
-/// The encoder of a value column, with the codes of its texts, if they have any, and references to its long values.
+/// What of a column's strings is not as its array has it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ApartInColumn<'a> {
+    /// The codes of its texts, if they have any.
+    pub codes: Option<&'a [u32]>,
+    /// Whether the array has compressed strings.
+    pub is_compressed: bool,
+    /// References to its long values.
+    pub extents: Option<&'a [Option<Reference>]>,
+}
+
+/// The encoder of a value column.
 pub(super) fn column_encoder<'a>(
     array: &'a ArrayRef,
-    codes: Option<&'a [u32]>,
-    extents: Option<&'a [Option<Reference>]>,
+    apart: ApartInColumn<'a>,
 ) -> Box<dyn ColumnEncoder + 'a> {
     match array.data_type() {
         DataType::Null => Box::new(NothingEncoder),
         DataType::Boolean => {
             Box::new(BoolEncoder { array: array.as_boolean(), seen: Seen::default(), trues: 0 })
         }
-        DataType::Utf8 => Box::new(StringEncoder::new(array.as_string::<i32>(), codes, extents)),
-        DataType::Binary => Box::new(StringEncoder::new(array.as_binary::<i32>(), None, extents)),
+        DataType::Utf8 => Box::new(StringEncoder::new(array.as_string::<i32>(), apart)),
+        DataType::Binary => Box::new(StringEncoder::new(array.as_binary::<i32>(), apart)),
         data_type => with_fixed_type!(data_type, T => {
             let array = array.as_primitive::<T>();
             Box::new(FixedEncoder { array, seen: Seen::default(), range: None, scaling: Scaling::default() })
@@ -272,6 +283,7 @@ struct StringEncoder<'a, T: ByteArrayType<Offset = i32>> {
     extents: Option<&'a [Option<Reference>]>,
     /// How many of those taken in lie apart.
     apart: usize,
+    is_compressed: bool,
 }
 
 /// Different strings in order of appearance, and each row's code.
@@ -374,8 +386,7 @@ fn hash_of(string: &[u8]) -> usize {
 impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
     fn new(
         array: &'a GenericByteArray<T>,
-        codes: Option<&'a [u32]>,
-        extents: Option<&'a [Option<Reference>]>,
+        ApartInColumn { codes, is_compressed, extents }: ApartInColumn<'a>,
     ) -> StringEncoder<'a, T> {
         StringEncoder {
             array,
@@ -386,6 +397,7 @@ impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
             code_range: None,
             extents,
             apart: 0,
+            is_compressed,
         }
     }
 
@@ -421,9 +433,10 @@ impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
         }
     }
 
-    /// The values with which of them lie apart, if any does.
+    /// The values with which of them lie apart, if any does, and whether they are compressed.
     fn form_with_extents(&self) -> (u8, usize) {
         let (encoding, len) = self.values_form();
+        let encoding = if self.is_compressed { encoding | COMPRESSED } else { encoding };
         match self.apart {
             0 => (encoding, len),
             _ => (encoding | EXTENTS, self.seen.rows.div_ceil(8) + len),

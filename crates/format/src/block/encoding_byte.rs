@@ -18,8 +18,10 @@ pub(super) const BITS: u8 = 1;
 pub(super) const PACKED: u8 = 2;
 /// Numbers that are integers once they are multiplied by a power of ten: that power, then these as in [`PACKED`].
 pub(super) const SCALED: u8 = 3;
-/// Texts: the bits of a code, then one code a row into the segment's dictionary of the column.
-pub(super) const SHARED: u8 = 16;
+/// Texts: the bits of a code, then one code a row into the segment's dictionary of the column. It is [`DICTIONARY`] without a list.
+pub(super) const SHARED: u8 = DICTIONARY;
+/// Strings are compressed by the segment's symbols of the column; plus what they are encoded by.
+pub(super) const COMPRESSED: u8 = 16;
 /// Some strings lie apart: one bit a row, set where that is so, then the others as without this bit, with a reference in
 /// place of each that does.
 pub(super) const EXTENTS: u8 = 32;

@@ -4,9 +4,10 @@ use arrow_array::{Array, StringArray};
 
 use crate::block::byte_list::ListView;
 use crate::block::encoding_byte::{
-    ALL_NULL, BITS, CONSTANT, DICTIONARY, EXTENTS, NULL_BITMAP, NULL_MASK, PACKED, PLAIN, SCALED,
-    SHARED, malformed,
+    ALL_NULL, BITS, COMPRESSED, CONSTANT, DICTIONARY, EXTENTS, NULL_BITMAP, NULL_MASK, PACKED,
+    PLAIN, SCALED, SHARED, malformed,
 };
+use crate::dictionary::Dictionary;
 use crate::error::Result;
 use crate::key::fixed::Fixed;
 use crate::packed::{packed_at, packed_len, unpack, width_of};
@@ -69,6 +70,16 @@ impl<'a> Section<'a> {
             }
             None => Err(malformed("which values lie apart is cut short")),
         }
+    }
+
+    /// Splits off whether strings are compressed.
+    pub fn compressed(&self) -> Result<(bool, Section<'a>)> {
+        let is_compressed = self.encoding & COMPRESSED != 0;
+        let encoding = self.encoding & !COMPRESSED;
+        if is_compressed && encoding == SHARED {
+            return self.unknown();
+        }
+        Ok((is_compressed, Section { encoding, bytes: self.bytes }))
     }
 
     fn expect_len(&self, len: Option<usize>) -> Result<()> {
@@ -238,7 +249,7 @@ impl<'a> BoolValues<'a> {
     }
 }
 
-/// Strings in one of their encodings, of checked length; not yet checked to be UTF-8.
+/// Strings, compressed or not, in one of their encodings, of checked length; not yet checked to be UTF-8.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum StringValues<'a> {
     Constant(&'a [u8]),
@@ -277,13 +288,13 @@ impl<'a> StringValues<'a> {
 
 impl<'a> StringValues<'a> {
     /// The string of a row that has one; codes are looked up in the segment's dictionary.
-    pub fn get<'s>(&self, row: usize, dictionary: Option<&'s StringArray>) -> Result<&'s [u8]>
+    pub fn get<'s>(&self, row: usize, dictionary: Option<&'s Dictionary>) -> Result<&'s [u8]>
     where
         'a: 's,
     {
         match self {
             StringValues::Shared(codes) => {
-                let entries = dictionary.ok_or_else(|| malformed("codes without a dictionary"))?;
+                let entries = texts_of(dictionary)?;
                 Ok(entries.value(check_code(codes.get(row), entries.len())?).as_bytes())
             }
             StringValues::Constant(value) => Ok(value),
@@ -293,6 +304,11 @@ impl<'a> StringValues<'a> {
             StringValues::Plain(list) => list.get(row),
         }
     }
+}
+
+/// The texts that codes stand for.
+pub(super) fn texts_of(dictionary: Option<&Dictionary>) -> Result<&StringArray> {
+    Ok(dictionary.ok_or_else(|| malformed("codes without a dictionary"))?.texts())
 }
 
 /// The dictionary entry that a row's code stands for.

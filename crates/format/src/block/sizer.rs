@@ -1,6 +1,6 @@
 //! The length of a block before it is written, and writing it.
 
-use crate::block::encoder::{ColumnEncoder, column_encoder, section_size};
+use crate::block::encoder::{ApartInColumn, ColumnEncoder, column_encoder, section_size};
 use crate::block::key_encoder::KeyEncoder;
 use crate::cursor::{put_u32, put_varint, varint_len};
 use crate::dictionary::TextCodes;
@@ -17,8 +17,20 @@ const SIZING_STEP_BYTES: usize = 64 << 10;
 pub struct Apart<'a> {
     /// Of texts that a dictionary has.
     pub codes: &'a TextCodes,
+    /// For each value, whether the rows have compressed strings in place of its own.
+    pub compressed: &'a [bool],
     /// Of long values.
     pub extents: &'a Extents,
+}
+
+impl<'a> Apart<'a> {
+    fn in_column(&self, value: usize) -> ApartInColumn<'a> {
+        ApartInColumn {
+            codes: self.codes.get(value).and_then(|codes| codes.as_deref()),
+            is_compressed: self.compressed.get(value).is_some_and(|is_compressed| *is_compressed),
+            extents: self.extents.get(value).and_then(|extents| extents.as_deref()),
+        }
+    }
 }
 
 /// What a block is written for.
@@ -49,12 +61,8 @@ impl<'a> BlockSizer<'a> {
             Effort::Small(apart) => (apart, true),
         };
         let keys: Box<dyn ColumnEncoder + 'a> = Box::new(KeyEncoder::new(rows.keys(), is_small));
-        let codes = |value: usize| apart.codes.get(value).and_then(|codes| codes.as_deref());
-        let extents =
-            |value: usize| apart.extents.get(value).and_then(|extents| extents.as_deref());
         let values = rows.values().iter().enumerate();
-        let values =
-            values.map(|(value, array)| column_encoder(array, codes(value), extents(value)));
+        let values = values.map(|(value, array)| column_encoder(array, apart.in_column(value)));
         let columns = std::iter::once(keys).chain(values).collect();
         BlockSizer { from, to: from, row_count: rows.len(), columns }
     }

@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
@@ -19,6 +19,7 @@ use crate::block::encoding_byte::{
     ALL_NULL, BITS, CONSTANT, DICTIONARY, NULL_BITMAP, NUMBERED, PACKED, PLAIN, SCALED,
 };
 use crate::block::key_encoder::KeyEncoder;
+use crate::dictionary::{Dictionary, encode_dictionary};
 use crate::error::Result;
 use crate::extents::reference;
 use crate::key::fixed::{Fixed, Scaling};
@@ -26,6 +27,7 @@ use crate::key::{Bound, Keys};
 use crate::rows::tests::table;
 use crate::rows::{Layout, Projection, Rows};
 use crate::schema::{TableSchema, list_of_strings};
+use crate::symbol_table::StringCompressor;
 use crate::weight::stored_units;
 
 /// A layout, rows of it sorted by key, and a range of them that is not empty.
@@ -243,7 +245,7 @@ proptest! {
 
 /// The encoding byte and length of a column's section in a block of all its rows.
 fn form_of(array: ArrayRef) -> (u8, usize) {
-    let mut encoder = column_encoder(&array, None, None);
+    let mut encoder = column_encoder(&array, Default::default());
     encoder.extend(0..array.len(), &mut []);
     encoder.form()
 }
@@ -427,10 +429,39 @@ fn the_bytes_of_blocks_are_those_of_version_3() {
     check_golden("block-of-numbered-keys-v3.bin", golden_rows_of_long_keys());
 }
 
+/// Which symbols a writer finds is not pinned, but what a reader makes of them.
+#[test]
+fn compressed_strings_of_version_4_are_read() {
+    let (layout, rows, stored, dictionary) = compressed_lines();
+    let path = golden_path("block-of-compressed-strings-v4.bin");
+    if updates_golden() {
+        let mut bytes = (dictionary.len() as u32).to_le_bytes().to_vec();
+        bytes.extend_from_slice(&dictionary);
+        let apart = Apart { compressed: &[true], ..Default::default() };
+        encode(&stored, 0, 50, Effort::Small(apart), &mut bytes);
+        std::fs::write(&path, &bytes).unwrap();
+    }
+    let golden = std::fs::read(&path).unwrap();
+    let (len, golden) = golden.split_first_chunk().unwrap();
+    let (dictionary, block) = golden.split_at(u32::from_le_bytes(*len) as usize);
+    let dictionaries = [(0, Arc::new(Dictionary::decode(dictionary).unwrap()))];
+    let view = BlockView::parse(block, &layout).unwrap().with_dictionaries(&dictionaries);
+    let found = fetch(&view, &layout.all(), 0, 50).unwrap();
+    assert_same(&found, &rows.project(&layout.all(), 0..50));
+}
+
+fn golden_path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn updates_golden() -> bool {
+    std::env::var_os("UPDATE_GOLDEN").is_some_and(|update| update == "1")
+}
+
 fn check_golden(name: &str, (layout, rows): (Layout, Rows)) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = golden_path(name);
     let bytes = encoded(&rows, 0, rows.len());
-    if std::env::var_os("UPDATE_GOLDEN").is_some_and(|update| update == "1") {
+    if updates_golden() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, &bytes).unwrap();
     }
@@ -687,6 +718,55 @@ fn ends_of_strings_that_fall_are_malformed() {
     assert!(beyond.range(0, 2, |_| {}).is_err());
     assert!(ListView::parse(2, 3, &[1, 2, 4, b'a', b'b', b'c']).is_err(), "past the end");
     assert!(ListView::parse(1, 3, &[]).is_err(), "strings of no length need ends");
+}
+
+/// 600 rows with lines of a log, the same with compressed lines, and the dictionary page of these.
+fn compressed_lines() -> (Layout, Rows, Rows, Vec<u8>) {
+    let line = |row: usize| match row {
+        0..200 => Some(format!("request {} took {} ms", row * 7, row % 10)),
+        200..400 => (!row.is_multiple_of(3)).then(|| format!("connection {} timed out", row % 4)),
+        _ => Some("connection reset by peer".to_string()),
+    };
+    let lines: StringArray = (0..600).map(line).collect();
+    let layout = table_of(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("line", DataType::Utf8, true),
+    ]);
+    let ids = Arc::new(Int64Array::from_iter_values(0..600));
+    let columns: Vec<ArrayRef> = vec![ids, Arc::new(lines.clone())];
+    let batch = RecordBatch::try_new(layout.schema().columns.clone(), columns).unwrap();
+    let rows = layout.encode(&batch);
+    let mut compressor = StringCompressor::default();
+    compressor.compress(&StringArray::from_iter_values((0..2_000).filter_map(line))).unwrap();
+    let compressed = compressor.compress(&lines).unwrap();
+    let stored = rows.with_values(vec![compressed]);
+    let dictionary = encode_dictionary(None, &compressor).unwrap();
+    (layout, rows, stored, dictionary)
+}
+
+/// Strings that a table of symbols compresses come back, whatever encodes them: alike in all rows, few, in a list, beside nulls.
+#[test]
+fn compressed_strings_come_back_for_any_rows() {
+    let (layout, rows, stored, dictionary) = compressed_lines();
+    let dictionaries = [(0, Arc::new(Dictionary::decode(&dictionary).unwrap()))];
+    for (from, to) in [(0, 200), (200, 400), (400, 600), (150, 450), (7, 8)] {
+        let mut bytes = Vec::new();
+        let apart = Apart { compressed: &[true], ..Default::default() };
+        encode(&stored, from, to, Effort::Small(apart), &mut bytes);
+        assert!(bytes.len() <= encoded(&rows, from, to).len(), "{from}..{to}");
+        let view = BlockView::parse(&bytes, &layout).unwrap();
+        let all = layout.all();
+        assert!(fetch(&view, &all, 0, to - from).is_err(), "there is no table of symbols");
+        let texts = [(0, Arc::new(Dictionary::of_texts(StringArray::from(vec!["a"; 600]))))];
+        assert!(fetch(&view.clone().with_dictionaries(&texts), &all, 0, to - from).is_err());
+        let view = view.with_dictionaries(&dictionaries);
+        let found = fetch(&view, &all, 0, to - from).unwrap();
+        assert_same(&found, &rows.project(&all, from..to));
+        let picks: Vec<u32> = (0..(to - from) as u32).rev().step_by(3).collect();
+        let mut builder = RowsBuilder::new(&all, 0);
+        builder.append_rows(&view, &picks).unwrap();
+        assert_same(&builder.finish().unwrap(), &rows.project(&all, from..to).take(&picks));
+    }
 }
 
 /// Long values are references in the block, and come back from what is read of their places.

@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow_array::StringArray;
 use arrow_schema::DataType;
 
 use crate::block::encoding_byte::EXTENTS;
@@ -11,7 +10,7 @@ use crate::block::numbered_keys::{KeyRests, KeyRoom};
 use crate::block::picked::Picked;
 use crate::block::section::{Section, StringValues, bit};
 use crate::cursor::Cursor;
-use crate::dictionary::Dictionaries;
+use crate::dictionary::{Dictionaries, Dictionary};
 use crate::error::Result;
 use crate::extents::{ExtentPlace, place_of};
 use crate::key::{Bound, compare_parts};
@@ -105,6 +104,7 @@ impl<'a> BlockView<'a> {
             }
             let (presence, values) = section.presence(self.row_count)?;
             let (apart, values) = values.apart(self.row_count)?;
+            let (_, values) = values.compressed()?;
             let values = StringValues::parse(values, self.row_count)?;
             rows.try_for_each(|row| {
                 if presence.holds(row) && bit(apart, row) {
@@ -117,7 +117,7 @@ impl<'a> BlockView<'a> {
     }
 
     /// The dictionary of a value.
-    pub(super) fn dictionary(&self, value: usize) -> Option<&'a StringArray> {
+    pub(super) fn dictionary(&self, value: usize) -> Option<&'a Dictionary> {
         let found = self.dictionaries.iter().find(|(of, _)| *of == value);
         found.map(|(_, dictionary)| dictionary.as_ref())
     }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::directory::{Stream, StreamColumn, StreamDirectory};
 use super::group::{GROUP_ROWS_MAX, GROUP_ROWS_MIN};
 use super::page::{StreamView, is_streamable, put_codes, put_values};
-use crate::dictionary::decode_dictionary;
+use crate::dictionary::Dictionary;
 use crate::key::arbitrary::{column, data_type};
 
 /// A column of some type that streams, of up to a few frames.
@@ -71,7 +71,7 @@ proptest! {
         if let Ok(view) = StreamView::parse(&bytes, &of) {
             let _ = view.decode(0, view.rows(), &of, None);
         }
-        let _ = decode_dictionary(&bytes);
+        let _ = Dictionary::decode(&bytes);
         let _ = StreamDirectory::decode(&bytes, rows);
     }
 

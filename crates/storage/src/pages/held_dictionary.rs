@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use arrow_array::{Array, StringArray};
+use drillcore_format::dictionary::Dictionary;
 
 use crate::error::Result;
 use crate::pages::page_cache::{PageCache, ResidentShare};
@@ -18,8 +18,8 @@ const RESIDENT_SHARE: u64 = 4;
 /// while anyone uses it, and is a page of the cache like others.
 #[derive(Default)]
 pub(crate) struct HeldDictionary {
-    resident: OnceLock<(Arc<StringArray>, ResidentShare)>,
-    used: Mutex<Weak<StringArray>>,
+    resident: OnceLock<(Arc<Dictionary>, ResidentShare)>,
+    used: Mutex<Weak<Dictionary>>,
 }
 
 impl HeldDictionary {
@@ -28,15 +28,15 @@ impl HeldDictionary {
         &self,
         cache: &Arc<PageCache>,
         page: PageRequest<'_>,
-        check: impl Fn(&[u8]) -> Result<StringArray>,
-    ) -> Result<Arc<StringArray>> {
+        check: impl Fn(&[u8]) -> Result<Dictionary>,
+    ) -> Result<Arc<Dictionary>> {
         match self.find() {
             Some(entries) => Ok(entries),
             None => cache.dictionary(page, check, || self.find(), |read| self.take(cache, read)),
         }
     }
 
-    fn find(&self) -> Option<Arc<StringArray>> {
+    fn find(&self) -> Option<Arc<Dictionary>> {
         match self.resident.get() {
             Some((entries, _)) => Some(entries.clone()),
             None => self.used.lock().upgrade(),
@@ -44,8 +44,8 @@ impl HeldDictionary {
     }
 
     /// Takes entries that were read. Says whether they stay.
-    fn take(&self, cache: &Arc<PageCache>, entries: &Arc<StringArray>) -> bool {
-        let bytes = entries.get_array_memory_size() as u64;
+    fn take(&self, cache: &Arc<PageCache>, entries: &Arc<Dictionary>) -> bool {
+        let bytes = entries.allocated_bytes() as u64;
         let most = cache.budget_bytes() / RESIDENT_SHARE;
         if let Some(share) = PageCache::reserve_within(cache, bytes, most) {
             self.resident.get_or_init(|| (entries.clone(), share));

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::{Array, StringArray};
+use drillcore_format::dictionary::Dictionary;
 use drillcore_format::ids::SegmentId;
 use drillcore_format::index_page::IndexPage;
 use drillcore_format::page::PageKind;
@@ -76,7 +76,7 @@ type End<'a> = EndLoad<'a, Page>;
 #[derive(Clone)]
 enum Page {
     Index(Arc<IndexPage>),
-    Dictionary(Arc<StringArray>),
+    Dictionary(Arc<Dictionary>),
     Payload(Arc<[u8]>),
 }
 
@@ -93,7 +93,7 @@ impl Weighter<PageKey, Page> for PageWeighter {
     fn weight(&self, _key: &PageKey, page: &Page) -> u64 {
         let bytes = match page {
             Page::Index(page) => page.allocated_bytes(),
-            Page::Dictionary(entries) => entries.get_array_memory_size(),
+            Page::Dictionary(entries) => entries.allocated_bytes(),
             Page::Payload(payload) => payload.len(),
         };
         bytes as u64 + ENTRY_OVERHEAD_BYTES
@@ -196,10 +196,10 @@ impl PageCache {
     pub(super) fn dictionary(
         &self,
         wanted: PageRequest<'_>,
-        check: impl Fn(&[u8]) -> Result<StringArray>,
-        find: impl Fn() -> Option<Arc<StringArray>>,
-        take: impl Fn(&Arc<StringArray>) -> bool,
-    ) -> Result<Arc<StringArray>> {
+        check: impl Fn(&[u8]) -> Result<Dictionary>,
+        find: impl Fn() -> Option<Arc<Dictionary>>,
+        take: impl Fn(&Arc<Dictionary>) -> bool,
+    ) -> Result<Arc<Dictionary>> {
         let Pages { kept, loads } = &self.index;
         let load = |positions: &[usize], end: End<'_>| {
             let page = |entries| Page::Dictionary(Arc::new(entries));

@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
+use arrow_array::{Array, ArrayRef, new_null_array};
 use arrow_schema::DataType;
+use drillcore_format::dictionary::Dictionary;
 use drillcore_format::error::FormatError;
 use drillcore_format::page::PageKind;
 use drillcore_format::rows::{Projection, Rows};
@@ -38,7 +39,7 @@ struct Column {
     /// `None` of a column that was added after the segment was written: it is null.
     stream: Option<usize>,
     /// Of texts.
-    dictionary: Option<Arc<StringArray>>,
+    dictionary: Option<Arc<Dictionary>>,
 }
 
 impl ColumnReader {
@@ -142,10 +143,10 @@ impl ColumnReader {
                 continue;
             };
             let page = pages.next().expect("each stream has a page here");
-            let dictionary = dictionary.as_deref();
+            let texts = dictionary.as_ref().map(|dictionary| dictionary.texts());
             let decoded = self
                 .view(page, group, data_type)
-                .and_then(|view| view.decode(rows.start, rows.end, data_type, dictionary));
+                .and_then(|view| view.decode(rows.start, rows.end, data_type, texts));
             let decoded = decoded.map_err(|error| self.damaged(stream, group, error))?;
             arrays.push(widen(&decoded, wanted));
         }
@@ -156,7 +157,7 @@ impl ColumnReader {
     }
 
     /// The texts of the only column, if it is a stream of texts.
-    pub fn dictionary(&self) -> Option<&Arc<StringArray>> {
+    pub fn dictionary(&self) -> Option<&Arc<Dictionary>> {
         match self.columns.as_slice() {
             [Column { stream: Some(_), dictionary, .. }] => dictionary.as_ref(),
             _ => None,
@@ -173,7 +174,7 @@ impl ColumnReader {
         let Some((group, rows)) = self.load(&ordinals)? else { return Ok(false) };
         let (_, pages) = self.group.as_ref().expect("it was just read");
         let Column { data_type, stream, dictionary, .. } = &self.columns[0];
-        let entries = dictionary.as_ref().map_or(0, |dictionary| dictionary.len() as u64);
+        let entries = dictionary.as_ref().map_or(0, |dictionary| dictionary.texts().len() as u64);
         let first = ordinals.start - rows.start as u64;
         let codes = self.view(&pages[0], group, data_type).and_then(|view| {
             let (mut unknown, last) = (None, entries.wrapping_sub(1));

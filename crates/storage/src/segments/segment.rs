@@ -8,9 +8,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use arrow_array::StringArray;
 use drillcore_format::block::{BlockView, Picked, RowsBuilder};
-use drillcore_format::dictionary::{Dictionaries, decode_dictionary};
+use drillcore_format::dictionary::{Dictionaries, Dictionary};
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
@@ -525,7 +524,7 @@ impl Segment {
 
     /// The dictionaries of what is projected. A page for each that is not in memory. Who holds them spares who reads on
     /// to read them again.
-    pub fn dictionaries(&self, projection: &Projection) -> Result<Few<(usize, Arc<StringArray>)>> {
+    pub fn dictionaries(&self, projection: &Projection) -> Result<Few<(usize, Arc<Dictionary>)>> {
         let of_values =
             self.footer.dictionaries.iter().enumerate().filter_map(|(number, (column, _))| {
                 match column {
@@ -539,11 +538,11 @@ impl Segment {
     }
 
     /// One of the dictionaries that the footer names.
-    pub(super) fn dictionary(&self, number: usize) -> Result<Arc<StringArray>> {
+    pub(super) fn dictionary(&self, number: usize) -> Result<Arc<Dictionary>> {
         let (_, place) = self.footer.dictionaries[number];
         let request = self.stream_request(place, PageKind::Dictionary);
         let damaged = |error| self.damaged(place.0, error);
-        let check = |payload: &[u8]| decode_dictionary(payload).map_err(damaged);
+        let check = |payload: &[u8]| Dictionary::decode(payload).map_err(damaged);
         self.dictionaries[number].get(&self.cache, request, check)
     }
 

@@ -26,7 +26,7 @@ use crate::files::directory::Directory;
 use crate::pages::page_writer::PageWriter;
 use crate::postings::set_lists::SetLists;
 use crate::segments::extents_writer::LongValues;
-use crate::segments::streams_writer::StreamsWriter;
+use crate::segments::streams_writer::{StreamsWriter, StringsOfBlocks};
 use crate::segments::weights::weights_of;
 
 /// Encoded bytes of a block, so that it fills one page.
@@ -121,12 +121,22 @@ impl SegmentWriter {
         let noted = self.sets.note(&self.layout, rows, &weights, self.footer.rows);
         noted.map_err(|error| self.unwritable(error))?;
         let columns = self.layout.stored_columns(rows).map_err(|error| self.unwritable(error))?;
-        let codes = self.streams.append(&self.layout, rows, &columns);
+        let StringsOfBlocks { codes, compressed } =
+            self.streams.append(&self.layout, rows, &columns);
         self.statistics.begin_batch(columns);
+        let is_compressed: Vec<bool> = compressed.iter().map(Option::is_some).collect();
+        let stored = rows.values().iter().zip(compressed);
+        let stored =
+            stored.map(|(strings, compressed)| compressed.unwrap_or_else(|| strings.clone()));
+        let rows = &rows.with_values(stored.collect());
         let mut from = 0;
         let mut long = LongValues::of(rows, from, self.file.position());
         while from < rows.len() {
-            let effort = Effort::Small(Apart { codes: &codes, extents: &long.references });
+            let effort = Effort::Small(Apart {
+                codes: &codes,
+                compressed: &is_compressed,
+                extents: &long.references,
+            });
             let most = block::rows_that_fit(rows, from, effort, self.block_bytes);
             let to = from + long.rows_within(from, most, BLOCK_EXTENT_BYTES);
             let sum = |units: &Vec<u64>| units[from..to].iter().map(|&unit| u128::from(unit)).sum();

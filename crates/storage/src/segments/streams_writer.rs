@@ -6,15 +6,17 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
 use arrow_select::concat::concat;
 use drillcore_format::byte_bounds;
-use drillcore_format::dictionary::DictionaryBuilder;
+use drillcore_format::dictionary::{DictionaryBuilder, encode_dictionary};
 use drillcore_format::page::PageKind;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::Streams;
 use drillcore_format::streams::directory::{Stream, StreamColumn, StreamDirectory};
 use drillcore_format::streams::group::group_rows;
 use drillcore_format::streams::page::{is_streamable, put_codes, put_values};
+use drillcore_format::symbol_table::StringCompressor;
 
 use crate::pages::page_writer::PageWriter;
 
@@ -38,13 +40,15 @@ pub struct StreamsWriter {
 
 struct ColumnWriter {
     column: StreamColumn,
-    /// If not, only the texts are wanted of it: blocks hold their codes.
+    /// If not, only what blocks hold of its strings is wanted of it.
     has_pages: bool,
     /// Whether it is what the table is kept for: no key, and nothing hidden.
     is_shown_value: bool,
     parts: Vec<ArrayRef>,
     /// Of texts.
     dictionary: Option<DictionaryBuilder>,
+    /// Of strings outside the key.
+    compressor: StringCompressor,
     /// Of texts, of the rows in `parts`; `None` once some came together that got no codes.
     codes: Option<Vec<u32>>,
     /// How many texts these were that never came before; `usize::MAX` if the group cannot have codes at all.
@@ -56,6 +60,18 @@ struct ColumnWriter {
 
 /// The place of a page in a file: offset and bytes.
 type PagePlace = (u64, u32);
+
+/// What the blocks of some rows have in place of strings: for each value, their codes or the compressed ones, if they have either.
+pub struct StringsOfBlocks {
+    pub codes: Vec<Option<Vec<u32>>>,
+    pub compressed: Vec<Option<ArrayRef>>,
+}
+
+impl StringsOfBlocks {
+    fn of(values: usize) -> StringsOfBlocks {
+        StringsOfBlocks { codes: vec![None; values], compressed: vec![None; values] }
+    }
+}
 
 impl StreamsWriter {
     pub fn new(layout: &Layout) -> StreamsWriter {
@@ -77,9 +93,10 @@ impl StreamsWriter {
         let values = values.map(|(at, of)| (StreamColumn::Value(at as u32), of, at >= hidden));
         let columns = keys.chain(values).filter_map(|(column, data_type, is_shown_value)| {
             let has_pages = is_streamable(data_type) && is_wanted(column_of(column));
-            let is_text_of_blocks =
-                data_type.is_string() && matches!(column, StreamColumn::Value(_));
-            (has_pages || is_text_of_blocks).then_some((
+            let is_string = matches!(data_type, DataType::Utf8 | DataType::Binary);
+            let is_string_of_blocks = is_string && matches!(column, StreamColumn::Value(_));
+            let is_shown_value = is_shown_value && has_pages;
+            (has_pages || is_string_of_blocks).then_some((
                 column,
                 data_type,
                 is_shown_value,
@@ -93,6 +110,7 @@ impl StreamsWriter {
                 is_shown_value,
                 parts: Vec::new(),
                 dictionary: data_type.is_string().then(DictionaryBuilder::default),
+                compressor: StringCompressor::default(),
                 codes: Some(Vec::new()),
                 fresh: 0,
                 string_bytes: 0,
@@ -108,7 +126,7 @@ impl StreamsWriter {
         let has_shown_values = hidden < layout.value_types().len();
         let is_by_size = schema.streams == Streams::BySize;
         if is_by_size && has_shown_values && !columns.iter().any(|column| column.is_shown_value) {
-            columns.clear();
+            columns.retain(|column| !column.has_pages);
         }
         let group_rows = group_rows(layout);
         StreamsWriter {
@@ -121,14 +139,14 @@ impl StreamsWriter {
         }
     }
 
-    /// Adds rows that follow those before them, with the columns of their table as they are stored. Gives the codes of texts
-    /// outside the key, for the blocks of these rows.
+    /// Adds rows that follow those before them, with the columns of their table as they are stored. Gives what the blocks of
+    /// these rows have in place of strings outside the key.
     pub fn append(
         &mut self,
         layout: &Layout,
         rows: &Rows,
         columns: &[ArrayRef],
-    ) -> Vec<Option<Vec<u32>>> {
+    ) -> StringsOfBlocks {
         let arrays: Vec<&ArrayRef> = (self.columns.iter())
             .map(|writer| match writer.column {
                 StreamColumn::Key(at) => &columns[layout.schema().key[at as usize]],
@@ -156,13 +174,15 @@ impl StreamsWriter {
                 self.end_group();
             }
         }
-        let mut of_values = vec![None; layout.value_types().len()];
-        for (writer, codes) in self.columns.iter().zip(codes) {
-            if let StreamColumn::Value(index) = writer.column {
-                of_values[index as usize] = codes;
+        let mut strings = StringsOfBlocks::of(layout.value_types().len());
+        for ((writer, array), codes) in self.columns.iter_mut().zip(arrays).zip(codes) {
+            let StreamColumn::Value(index) = writer.column else { continue };
+            if codes.is_none() && matches!(array.data_type(), DataType::Utf8 | DataType::Binary) {
+                strings.compressed[index as usize] = writer.compressor.compress(array);
             }
+            strings.codes[index as usize] = codes;
         }
-        of_values
+        strings
     }
 
     /// Encodes the group, whose pages then wait for a place.
@@ -207,10 +227,10 @@ impl StreamsWriter {
         }
         self.put_whole_groups(file);
         let (mut streams, mut dictionaries) = (Vec::new(), Vec::new());
-        for ColumnWriter { column, dictionary, page_bytes, .. } in self.columns.drain(..) {
-            if let Some(dictionary) = dictionary.filter(|dictionary| !dictionary.is_empty()) {
-                let mut payload = Vec::new();
-                dictionary.encode(&mut payload);
+        for ColumnWriter { column, dictionary, compressor, page_bytes, .. } in
+            self.columns.drain(..)
+        {
+            if let Some(payload) = encode_dictionary(dictionary.as_ref(), &compressor) {
                 dictionaries.push((column, file.put_page(PageKind::Dictionary, &payload, true)));
             }
             if page_bytes.iter().any(|&bytes| bytes > 0) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use drillcore_format::block::{BlockView, Picked, RowsBuilder, value_count};
 use drillcore_format::cursor::Cursor;
+use drillcore_format::dictionary::{Dictionary, DictionaryBuilder, encode_dictionary};
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail};
 use drillcore_format::ids::SegmentId;
@@ -20,6 +21,7 @@ use drillcore_format::postings_footer::PostingsFooter;
 use drillcore_format::rows::Layout;
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{Zones, ZonesBuilder};
+use drillcore_format::symbol_table::StringCompressor;
 
 use drillcore::arrow_array::StringArray;
 
@@ -59,7 +61,7 @@ pub fn use_block(layout: &Layout, payload: &[u8], outcome: &mut Outcome) {
     outcome.note(value_count(payload));
     let Some(view) = outcome.note(BlockView::parse(payload, layout)) else { return };
     // Each value has a dictionary, whether it is of texts or not.
-    let dictionary = Arc::new(StringArray::from_iter_values((0..1_000).map(|at| at.to_string())));
+    let dictionary = texts_and_symbols();
     let values = 0..layout.value_types().len();
     let dictionaries: Vec<_> = values.map(|value| (value, dictionary.clone())).collect();
     let view = view.with_dictionaries(&dictionaries);
@@ -102,6 +104,17 @@ pub fn use_block(layout: &Layout, payload: &[u8], outcome: &mut Outcome) {
         }
         outcome.note(collected(Picked::Rows(&picks)));
     }
+}
+
+/// A dictionary of texts, with symbols by which others are compressed.
+fn texts_and_symbols() -> Arc<Dictionary> {
+    let texts = StringArray::from_iter_values((0..1_000).map(|at| at.to_string()));
+    let (mut builder, mut compressor) = <(DictionaryBuilder, StringCompressor)>::default();
+    builder.codes(&texts, usize::MAX).expect("they are few and short");
+    let lines = StringArray::from_iter_values((0..2_000).map(|at| format!("line {at} of many")));
+    compressor.compress(&lines).expect("they are alike");
+    let payload = encode_dictionary(Some(&builder), &compressor).expect("it has both");
+    Arc::new(Dictionary::decode(&payload).expect("it was just encoded"))
 }
 
 /// Blocks by number, ordinal, key and weight.
