@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use drillcore::*;
 use drillcore_sample::rng::Rng;
-use drillcore_testkit::numbered_batches::{append, create_tables, last_batches};
+use drillcore_testkit::numbered_batches::{TABLES, append, create_tables, last_batches};
 
 /// Names the database folder to the child process.
 const FOLDER_VARIABLE: &str = "DRILLCORE_KILL_FOLDER";
@@ -17,6 +17,7 @@ const SEED: u64 = 9;
 /// What the child does at most, should whoever started it be gone: far more than it comes to before it is killed.
 const BATCHES_MAX: u64 = 100_000;
 const COMPACTIONS_MAX: u32 = 3_000;
+const SWITCHES_MAX: usize = 12_000;
 
 fn options() -> Options {
     Options {
@@ -55,6 +56,16 @@ fn writer_that_gets_killed() {
             for _ in 0..COMPACTIONS_MAX {
                 std::thread::sleep(Duration::from_millis(40));
                 database.compact().unwrap();
+            }
+        });
+        // Lists of sets are made anew, for the segments that there are.
+        scope.spawn(|| {
+            for name in TABLES.into_iter().cycle().take(SWITCHES_MAX) {
+                let table = database.table(name).unwrap();
+                table.unindex_all_sets().unwrap();
+                std::thread::sleep(Duration::from_millis(5));
+                table.index_all_sets().unwrap();
+                std::thread::sleep(Duration::from_millis(5));
             }
         });
     });
