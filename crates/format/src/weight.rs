@@ -131,6 +131,27 @@ pub fn stored_units(values: &ArrayRef) -> Result<Vec<u64>, (usize, NoWeight)> {
         .collect()
 }
 
+/// The units before each `stride`th stored row, and those of all rows, or the first row whose value is no weight; tombstones,
+/// which are null, weigh nothing. O(rows), with no memory but the result's.
+pub fn running_sums(values: &ArrayRef, stride: usize) -> Result<Vec<u128>, (usize, NoWeight)> {
+    let mut sums = Vec::with_capacity(values.len().div_ceil(stride) + 1);
+    let mut sum = 0u128;
+    with_weight_type!(values.data_type(), T => {
+        let values = values.as_primitive::<T>();
+        let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
+        for (number, of_stride) in values.values().chunks(stride).enumerate() {
+            sums.push(sum);
+            for (row, value) in (number * stride..).zip(of_stride) {
+                if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
+                    sum += u128::from(value.units().map_err(|why| (row, why))?);
+                }
+            }
+        }
+    });
+    sums.push(sum);
+    Ok(sums)
+}
+
 /// What a processor loads at once.
 const CACHE_LINE_BYTES: usize = 64;
 /// Rows whose units are added up before it is asked whether one of them is wanted.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
     static ALLOCATED_BYTES: Cell<u64> = const { Cell::new(0) };
+    static REQUESTS: Cell<u64> = const { Cell::new(0) };
     static LARGEST_REQUEST: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -26,6 +27,11 @@ impl CountingAllocator {
     /// The bytes that this thread has asked for since it began; what it gave back is not taken off.
     pub fn allocated_bytes() -> u64 {
         ALLOCATED_BYTES.get()
+    }
+
+    /// How often this thread has asked for memory since it began.
+    pub fn requests() -> u64 {
+        REQUESTS.get()
     }
 
     /// The bytes that the process holds.
@@ -68,6 +74,7 @@ fn count(bytes: usize) {
     }
     // A thread that is ending has lost its counter, and nobody can ask it any more.
     let _ = ALLOCATED_BYTES.try_with(|counter| counter.set(counter.get() + bytes as u64));
+    let _ = REQUESTS.try_with(|counter| counter.set(counter.get() + 1));
     let _ = LARGEST_REQUEST.try_with(|largest| largest.set(largest.get().max(bytes as u64)));
 }
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use arrow_select::take::take;
 use drillcore_format::narrowing::narrowed;
-use drillcore_format::weight::{NoWeight, load, row_of_unit, stored_units, units_in};
+use drillcore_format::weight::{NoWeight, load, row_of_unit, running_sums, units_in};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -32,14 +32,7 @@ impl WeightIndex {
     /// # Errors
     /// `Corrupt` if a value is no weight: appends refuse those.
     pub fn new(values: &ArrayRef) -> Result<WeightIndex> {
-        let mut sums = Vec::with_capacity(values.len() / STRIDE + 2);
-        let mut sum = 0u128;
-        for start in (0..values.len()).step_by(STRIDE) {
-            sums.push(sum);
-            let units = stored_units(&stride_of(values, start)).map_err(no_weight)?;
-            sum += units.iter().map(|&unit| u128::from(unit)).sum::<u128>();
-        }
-        sums.push(sum);
+        let sums = running_sums(values, STRIDE).map_err(no_weight)?;
         Ok(WeightIndex { values: values.clone(), sums })
     }
 
@@ -156,10 +149,6 @@ impl<'a> Strides<'a> {
         }
         low + sums[low..high].partition_point(|&before| before <= unit) - 1
     }
-}
-
-fn stride_of(values: &ArrayRef, start: usize) -> ArrayRef {
-    values.slice(start, STRIDE.min(values.len() - start))
 }
 
 /// The error of a stored row that has no weight.
