@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum, value_parser};
 /// The sets that are scanned need so many rows.
 const ROWS_MIN: u64 = 2_000;
 
+/// What the command line asks for.
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
     /// Which benches to run; by default all.
@@ -45,6 +46,7 @@ pub struct Arguments {
     pub json: PathBuf,
 }
 
+/// One of the benches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Bench {
     /// Appends, and folding into a rollup table.
@@ -82,6 +84,7 @@ pub enum Bench {
 }
 
 impl Bench {
+    /// All of them, in the order in which they run.
     pub const ALL: [Bench; 16] = [
         Bench::Ingest,
         Bench::Writer,

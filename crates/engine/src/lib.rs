@@ -48,8 +48,6 @@
 //! A question is answered in two steps: *select* turns it into ordinals of pieces, *fetch* reads exactly
 //! those rows. `ARCHITECTURE.md` gives the tour. Modules, from the ground up:
 
-#![warn(missing_docs)]
-
 mod error;
 pub mod directory;
 mod calls;

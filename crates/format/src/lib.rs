@@ -3,8 +3,6 @@
 //! Pure functions from values to bytes and back; no files, no threads. `docs/format.md` draws every
 //! byte. Modules, from the ground up:
 
-#![warn(missing_docs)]
-
 pub mod ids;
 pub mod error;
 pub mod cursor;

@@ -15,8 +15,6 @@
 //! - [`interval`]: error bars for means, shares, sums, ratios, variances and quantiles, for a fixed number of draws or for all looks together
 //! - [`goodness`]: tests that tell a fair sampler from a biased one
 
-#![warn(missing_docs)]
-
 pub mod rng;
 
 pub mod choose;

@@ -8,8 +8,6 @@
 //!
 //! DataFusion's types stay inside this crate. Modules, from the ground up:
 
-#![warn(missing_docs)]
-
 mod type_names;
 mod notation;
 mod advice;

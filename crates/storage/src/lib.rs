@@ -4,8 +4,6 @@
 //! as the question allows. What a row means, and when to write which file, is left to the engine.
 //! Modules, from the ground up:
 
-#![warn(missing_docs)]
-
 pub mod sync;
 pub mod error;
 pub(crate) mod few;

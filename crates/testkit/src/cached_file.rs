@@ -35,6 +35,7 @@ pub enum Unsynced {
 }
 
 impl Unsynced {
+    /// Each of them.
     pub const ALL: [Unsynced; 6] = [
         Unsynced::Dropped,
         Unsynced::Kept,
@@ -69,6 +70,7 @@ impl CachedFile {
         &self.seen
     }
 
+    /// Writes behind the end, without a sync.
     pub fn append(&mut self, bytes: &[u8]) {
         let from = self.seen.len();
         self.seen.extend_from_slice(bytes);

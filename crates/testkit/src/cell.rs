@@ -18,19 +18,24 @@ use drillcore::arrow_schema::{DataType, TimeUnit};
 /// One value. Equality is that of bits: NaNs of different payload differ, as do -0.0 and 0.0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Cell {
+    /// No value.
     Null,
+    /// True or false.
     Bool(bool),
     /// Integers, dates and timestamps.
     Int(i128),
     /// The bits of a double; of a float, widened.
     Float(u64),
+    /// A text.
     Text(String),
+    /// A binary value.
     Bytes(Vec<u8>),
     /// Texts and nulls.
     List(Vec<Cell>),
 }
 
 impl Cell {
+    /// A float, which is compared by its bits.
     pub fn float(value: f64) -> Cell {
         Cell::Float(value.to_bits())
     }
@@ -57,6 +62,7 @@ impl Cell {
         }
     }
 
+    /// Whether it is a float that is no number.
     pub fn is_nan(&self) -> bool {
         matches!(self, Cell::Float(bits) if f64::from_bits(*bits).is_nan())
     }

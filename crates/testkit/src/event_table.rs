@@ -35,6 +35,7 @@ impl Events {
         ]))
     }
 
+    /// The table as it is created.
     pub fn spec() -> TableSpec {
         TableSpec::new(Events::columns(), ["id"]).set("team")
     }
@@ -124,12 +125,16 @@ impl Events {
 /// What equal keys mean to a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// Every row is kept.
     Append,
+    /// The newest row of a key is kept.
     Upsert,
+    /// Rows are folded by key.
     Rollup,
 }
 
 impl Kind {
+    /// Each of them.
     pub const ALL: [Kind; 3] = [Kind::Append, Kind::Upsert, Kind::Rollup];
 }
 

@@ -23,11 +23,17 @@ const EMFILE: i32 = 24;
 /// A call that changes the folder or makes a change durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
+    /// A file is made.
     Create,
+    /// Bytes are written.
     Write,
+    /// A file is synced.
     Sync,
+    /// A file gets another name.
     Rename,
+    /// A file is removed.
     Remove,
+    /// The names in the directory are synced.
     SyncFolder,
 }
 
@@ -83,6 +89,7 @@ struct Scarcity {
 type FileState = Arc<Mutex<CachedFile>>;
 
 impl FaultDirectory {
+    /// An empty directory in which nothing fails.
     pub fn new() -> FaultDirectory {
         FaultDirectory::default()
     }

@@ -27,6 +27,7 @@ use parts::split;
 /// One kind of bytes, and what is done with them.
 #[derive(Clone, Copy)]
 pub struct FuzzTarget {
+    /// What it is called on the command line and in the corpus.
     pub name: &'static str,
     run: fn(&[Vec<u8>]) -> Outcome,
 }

@@ -31,6 +31,7 @@ struct GateState {
 }
 
 impl GateDirectory {
+    /// The same files, with all gates open.
     pub fn new(inner: Arc<dyn Directory>) -> GateDirectory {
         GateDirectory { inner, gate: Arc::default() }
     }

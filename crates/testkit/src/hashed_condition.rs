@@ -17,11 +17,13 @@ pub struct HashedCondition {
 }
 
 impl HashedCondition {
+    /// Passes rows whose value in `column` has a hash that leaves `remainder` when it is divided by `modulus`.
     pub fn new(column: &str, modulus: u64, remainder: u64) -> HashedCondition {
         let text = format!("hash of {column} mod {modulus} is {remainder}");
         HashedCondition { columns: [column.to_string()], modulus, remainder, text }
     }
 
+    /// Whether a row with this value passes.
     pub fn passes(&self, cell: &Cell) -> bool {
         let mut hasher = DefaultHasher::new();
         cell.hash(&mut hasher);

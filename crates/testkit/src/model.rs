@@ -14,7 +14,9 @@ use crate::shape::{Policy, Shape};
 /// One row that the table shows: its key and all its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelRow {
+    /// The values of the key.
     pub key: Vec<Cell>,
+    /// All values, as they are shown.
     pub cells: Vec<Cell>,
     /// The appended rows that are folded into it.
     pub events: u64,
@@ -23,13 +25,16 @@ pub struct ModelRow {
 /// One row that was appended, or a key that was deleted.
 #[derive(Debug)]
 pub struct Change {
+    /// The values of the key.
     pub key: Vec<Cell>,
+    /// The row, or nothing for a delete.
     pub row: Option<Arc<ModelRow>>,
 }
 
 /// One table.
 #[derive(Debug, Clone)]
 pub struct ModelTable {
+    /// What the table looks like.
     pub shape: Shape,
     /// In commit order.
     pub changes: Vec<Arc<Change>>,
@@ -38,19 +43,25 @@ pub struct ModelTable {
 /// A key range in cells; an end is a key prefix.
 #[derive(Debug, Clone)]
 pub struct ModelBetween {
+    /// The lower end, of the key or of its first columns.
     pub low: Option<Vec<Cell>>,
+    /// The upper end.
     pub high: Option<Vec<Cell>>,
+    /// Which ends belong to it.
     pub closed: Closed,
 }
 
 /// Which rows a question is about.
 #[derive(Debug, Clone, Default)]
 pub struct ModelSelection {
+    /// The key range; `None` for all keys.
     pub between: Option<ModelBetween>,
+    /// The sets; `None` for all.
     pub sets: Option<Vec<Cell>>,
 }
 
 impl ModelTable {
+    /// A table without rows.
     pub fn new(shape: Shape) -> ModelTable {
         ModelTable { shape, changes: Vec::new() }
     }
@@ -71,6 +82,7 @@ impl ModelTable {
         }
     }
 
+    /// Appends rows, as one commit.
     pub fn append(&mut self, rows: &[Vec<Cell>]) {
         for row in rows {
             let (key, cells) = self.shape.stored(row);
@@ -79,6 +91,7 @@ impl ModelTable {
         }
     }
 
+    /// Deletes rows by their keys, as one commit.
     pub fn delete(&mut self, keys: &[Vec<Cell>]) {
         for key in keys {
             let key = key.iter().map(Cell::normalised).collect();

@@ -399,6 +399,7 @@ pub fn to_selection(model: &ModelTable, wanted: &ModelSelection) -> Selection {
     Selection { between, sets, ..Selection::default() }
 }
 
+/// Some key range, some sets, both or neither, mostly of what the model has.
 pub fn random_selection(model: &ModelTable, rng: &mut Rng) -> ModelSelection {
     let between = (rng.below(4) > 0).then(|| random_between(model, rng));
     let sets = model.shape.set.filter(|_| rng.below(2) == 0);

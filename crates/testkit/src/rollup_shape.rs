@@ -14,6 +14,7 @@ pub struct RollupShape {
     pub events: Arc<Schema>,
     /// Indexes of the key columns among them.
     pub key: Vec<usize>,
+    /// The column of the key that is truncated, if one is.
     pub time: Option<Time>,
     /// With their names in the table.
     pub metrics: Vec<(&'static str, Metric)>,
@@ -26,16 +27,22 @@ pub struct RollupShape {
 pub struct Time {
     /// Its index among the columns of a batch.
     pub column: usize,
+    /// As it is declared.
     pub granularity: Granularity,
+    /// The same in microseconds.
     pub step_us: i128,
 }
 
 /// What is kept of a column's values; nulls are passed over.
 #[derive(Debug, Clone, Copy)]
 pub enum Metric {
+    /// How many events.
     Count,
+    /// The sum of a column.
     Sum(usize),
+    /// Its least value.
     Least(usize),
+    /// Its greatest value.
     Greatest(usize),
 }
 
@@ -54,6 +61,7 @@ impl RollupShape {
         self.events = with_nullable(&self.events, name, data_type);
     }
 
+    /// As the engine takes it.
     pub fn spec(&self) -> RollupSpec {
         let name = |column: usize| self.events.field(column).name().clone();
         let of_table = |metric: &Metric| match *metric {

@@ -16,19 +16,26 @@ use crate::rollup_shape::{Metric, RollupShape, Time, with_nullable};
 /// Columns, key, set column, weights and merge policy of a table.
 #[derive(Debug, Clone)]
 pub struct Shape {
+    /// The columns of the rows that are appended.
     pub columns: Arc<Schema>,
     /// Indexes of the key columns.
     pub key: Vec<usize>,
+    /// The set column.
     pub set: Option<usize>,
+    /// The weight columns.
     pub weights: Vec<usize>,
+    /// What equal keys mean.
     pub policy: Policy,
 }
 
 /// What rows with equal keys mean.
 #[derive(Debug, Clone)]
 pub enum Policy {
+    /// Every row is kept.
     Append,
+    /// The newest row of a key is kept.
     Upsert,
+    /// Rows are folded by key.
     Rollup(RollupShape),
 }
 
@@ -195,6 +202,7 @@ impl Shape {
         ]
     }
 
+    /// As the engine takes it.
     pub fn spec(&self) -> TableSpec {
         let name = |column: &usize| self.columns.field(*column).name().clone();
         TableSpec {

@@ -32,6 +32,7 @@ pub type Draw<'a> = dyn FnMut(u64, u64) -> Vec<i64> + 'a;
 /// What a check found.
 #[derive(Debug, Clone)]
 pub struct Verdict {
+    /// What was looked at.
     pub check: &'static str,
     /// The chance that a fair sampler looks at least as odd.
     pub p_value: f64,
@@ -44,6 +45,7 @@ pub struct Verdict {
 pub struct Effort {
     /// Rows of one sample. At most half the population.
     pub size: u64,
+    /// How many samples were drawn.
     pub samples: u64,
     /// Seeds count up from here.
     pub first_seed: u64,
@@ -68,14 +70,17 @@ impl DrawableRows {
         }
     }
 
+    /// The rows that may be drawn.
     pub fn ids(&self) -> &[i64] {
         &self.ids
     }
 
+    /// How many there are.
     pub fn len(&self) -> u64 {
         self.ids.len() as u64
     }
 
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -100,6 +105,7 @@ impl Verdict {
         Verdict { check, p_value: 0.0, found }
     }
 
+    /// Whether no check found what chance does not explain.
     pub fn is_fair(&self) -> bool {
         self.p_value >= FALSE_ALARM
     }

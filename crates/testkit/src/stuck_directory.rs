@@ -41,6 +41,7 @@ enum Sticks {
 }
 
 impl StuckDirectory {
+    /// The same files, none of which is stuck.
     pub fn new(inner: Arc<dyn Directory>) -> StuckDirectory {
         StuckDirectory { inner, disk: Arc::default() }
     }

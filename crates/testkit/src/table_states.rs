@@ -20,6 +20,7 @@ use crate::deadline::wait_until;
 use crate::event_table::{Events, Kind, sample_ids};
 use crate::gate_directory::GateDirectory;
 
+/// What all tables have.
 pub const EVENTS: Events = Events { teams: 4, payload_bytes: 20 };
 /// Unequal, so that a sampler that takes pieces for equal shows.
 pub const BATCHES: [i64; 6] = [1, 3, 10, 26, 60, 140];
@@ -34,9 +35,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub enum Commit {
     /// Rows, with the ids whose values they have.
     Rows {
+        /// Of the rows.
         ids: Vec<i64>,
+        /// Of those whose values they have.
         like: Vec<i64>,
     },
+    /// Deletes of some ids.
     Delete(Vec<i64>),
 }
 
@@ -117,8 +121,11 @@ fn event(id: i64, number: i64) -> i64 {
 
 /// A snapshot of rows 0 to [`NEWEST`], with whatever keeps the state as it is.
 pub struct Prepared {
+    /// What it is called in messages.
     pub state: &'static str,
+    /// Of the table.
     pub kind: Kind,
+    /// What is read.
     pub snapshot: TableSnapshot,
     _opened: Opened,
 }
@@ -233,6 +240,7 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// A database with an empty table.
     pub fn new(kind: Kind) -> Opened {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
@@ -251,14 +259,17 @@ impl Opened {
         }
     }
 
+    /// The database.
     pub fn database(&self) -> &Database {
         self.database.as_ref().expect("open but while it is reopened")
     }
 
+    /// Its table.
     pub fn table(&self) -> Table {
         self.database().table(TABLE).unwrap()
     }
 
+    /// The table as it is now.
     pub fn snapshot(&self) -> TableSnapshot {
         self.table().snapshot().unwrap()
     }
@@ -268,10 +279,12 @@ impl Opened {
         self.hold = Some(self.database().hold_maintenance());
     }
 
+    /// Appends rows with these ids.
     pub fn append(&self, ids: &[i64]) {
         self.commit(&Commit::Rows { ids: ids.to_vec(), like: ids.to_vec() });
     }
 
+    /// Makes one commit.
     pub fn commit(&self, commit: &Commit) {
         match commit {
             Commit::Rows { ids, like } => {

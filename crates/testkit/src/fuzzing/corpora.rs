@@ -10,7 +10,9 @@ pub const FOUND: &str = "found-";
 
 /// A stored input.
 pub struct Stored {
+    /// Of its file.
     pub name: String,
+    /// The bytes.
     pub input: Vec<u8>,
 }
 

@@ -9,7 +9,9 @@ use drillcore_storage::error::StorageError;
 /// How many calls gave an answer, and how many an error.
 #[derive(Debug, Default)]
 pub struct Outcome {
+    /// How many calls gave an answer.
     pub answered: u64,
+    /// How many gave an error.
     pub refused: u64,
     /// What the first refusal said.
     pub first_refusal: Option<String>,

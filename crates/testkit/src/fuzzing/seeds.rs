@@ -36,8 +36,11 @@ use crate::cell::Cell;
 
 /// An input that the store wrote, of one target.
 pub struct Seed {
+    /// The target that it is for.
     pub target: &'static str,
+    /// Of its file.
     pub name: String,
+    /// The bytes.
     pub input: Vec<u8>,
 }
 

@@ -12,8 +12,11 @@ use crate::shape::Shape;
 
 /// A table's shape, with what the store makes of it.
 pub struct FuzzTable {
+    /// As the model knows it.
     pub shape: Shape,
+    /// As files have it.
     pub schema: Arc<TableSchema>,
+    /// Where its columns are stored.
     pub layout: Layout,
 }
 
