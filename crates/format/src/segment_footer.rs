@@ -34,7 +34,7 @@ pub struct SegmentFooter {
     pub summary: (u64, u32),
     /// File offset and bytes of the stream directory page, if any column is a stream.
     pub streams: Option<(u64, u32)>,
-    /// The columns of texts that have a dictionary, rising, with file offset and bytes of its page.
+    /// The columns that have a dictionary of texts or symbols, rising, with file offset and bytes of its page.
     pub dictionaries: Vec<(StreamColumn, (u64, u32))>,
     /// File offset and bytes of the page that holds the set directory summary, if any set is indexed ...
     pub set_directory: Option<(u64, u32)>,

@@ -23,11 +23,26 @@ const SYMBOL_BYTES_MAX: usize = 8;
 const ESCAPE: u8 = 255;
 
 /// A table is used if it leaves two thirds of the strings that it is trained with at most, ...
-const USEFUL_SHARE: (usize, usize) = (2, 3);
+const USEFUL: Share = Share { of: 2, parts: 3 };
 /// ... for some rows if it leaves three quarters of theirs.
-const WORTH_SHARE: (usize, usize) = (3, 4);
-/// Long strings are compressed in parts, since each takes room for twice its bytes.
-const PART_BYTES: usize = 64 << 10;
+const WORTH: Share = Share { of: 3, parts: 4 };
+/// Strings are compressed some at a time, as that takes room for twice their bytes. Longer ones are cut.
+const TOGETHER_BYTES: usize = 64 << 10;
+/// After rows that were not worth it, others are tried once twice as many have passed as before, up to two to this power.
+const PAUSES_MAX: u32 = 6;
+
+/// How much of some strings is left, at most.
+#[derive(Clone, Copy)]
+struct Share {
+    of: usize,
+    parts: usize,
+}
+
+impl Share {
+    fn of(self, bytes: usize) -> usize {
+        bytes / self.parts * self.of
+    }
+}
 
 /// The symbols that codes stand for.
 #[derive(Debug, Clone)]
@@ -145,46 +160,50 @@ pub enum StringCompressor {
     Trained(Box<Trained>),
 }
 
-/// A table with what compresses by it.
+/// A table with what compresses by it: some 170 KB.
 pub struct Trained {
     compressor: Compressor,
     table: SymbolTable,
+    /// How many times in a row rows were not worth it, ...
+    failures: u32,
+    /// ... and how many times more none are tried.
+    pause: u32,
 }
 
 impl StringCompressor {
-    /// Each string of an array of texts or bytes as codes, nulls as nulls; `None` if that saves too little.
-    /// O(bytes), the first time with some milliseconds of training.
-    pub fn compress(&mut self, strings: &dyn Array) -> Option<ArrayRef> {
+    /// Each string of an array of texts or bytes as codes, nulls as nulls; `None` if that saves too little, or if a table would have
+    /// to be trained and that is not allowed. O(bytes), the first time with some milliseconds of training. Takes no more room
+    /// than three quarters of the strings, and 128 KiB.
+    pub fn compress(&mut self, strings: &dyn Array, may_train: bool) -> Option<ArrayRef> {
         match strings.data_type() {
-            DataType::Utf8 => self.compress_all(strings.as_string::<i32>()),
-            _ => self.compress_all(strings.as_binary::<i32>()),
+            DataType::Utf8 => self.compress_all(strings.as_string::<i32>(), may_train),
+            _ => self.compress_all(strings.as_binary::<i32>(), may_train),
         }
     }
 
     fn compress_all<T: ByteArrayType<Offset = i32>>(
         &mut self,
         strings: &GenericByteArray<T>,
+        may_train: bool,
     ) -> Option<ArrayRef> {
-        let offsets = strings.value_offsets();
-        let bytes = (offsets[strings.len()] - offsets[0]) as usize;
-        let is_first = matches!(self, StringCompressor::Untrained);
-        if is_first {
-            if bytes < byte_bounds::training() {
-                return None;
+        match self {
+            StringCompressor::Useless => None,
+            StringCompressor::Trained(trained) => trained.compress_if_worth(strings),
+            StringCompressor::Untrained if !may_train => None,
+            StringCompressor::Untrained => {
+                let bytes = bytes_of(strings);
+                if bytes < byte_bounds::training() {
+                    return None;
+                }
+                let trained = Trained::new(strings);
+                let compressed = trained.compress(strings, bytes, USEFUL);
+                *self = match compressed {
+                    Some(_) => StringCompressor::Trained(Box::new(trained)),
+                    None => StringCompressor::Useless,
+                };
+                compressed
             }
-            *self = StringCompressor::Trained(Box::new(Trained::new(strings)));
         }
-        let StringCompressor::Trained(trained) = self else { return None };
-        let compressed = trained.compress(strings)?;
-        let (of, parts) = if is_first { USEFUL_SHARE } else { WORTH_SHARE };
-        let left = compressed.value_data().len();
-        if left.saturating_mul(parts) <= bytes.saturating_mul(of) {
-            return Some(Arc::new(compressed));
-        }
-        if is_first {
-            *self = StringCompressor::Useless;
-        }
-        None
     }
 
     /// The table, if strings are compressed.
@@ -202,30 +221,103 @@ impl Trained {
         let compressor = Compressor::train(&strings);
         let words = compressor.symbol_table().iter().map(|symbol| symbol.to_u64());
         let table = SymbolTable::new(words.zip(compressor.symbol_lengths().iter().copied()));
-        Trained { compressor, table }
+        Trained { compressor, table, failures: 0, pause: 0 }
     }
 
-    /// `None` if a string would not come back.
+    fn compress_if_worth<T: ByteArrayType<Offset = i32>>(
+        &mut self,
+        strings: &GenericByteArray<T>,
+    ) -> Option<ArrayRef> {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        let compressed = self.compress(strings, bytes_of(strings), WORTH);
+        match compressed {
+            Some(_) => self.failures = 0,
+            None => {
+                self.failures = (self.failures + 1).min(PAUSES_MAX);
+                self.pause = 1 << self.failures;
+            }
+        }
+        compressed
+    }
+
+    /// `None` if more than a share of the strings' bytes would be left, which most often shows early, or one would not come back.
     fn compress<T: ByteArrayType<Offset = i32>>(
         &self,
         strings: &GenericByteArray<T>,
-    ) -> Option<BinaryArray> {
-        let (mut ends, mut all) = (vec![0], Vec::new());
+        bytes: usize,
+        share: Share,
+    ) -> Option<ArrayRef> {
+        let bytes_max = share.of(bytes);
+        let mut codes = Codes::default();
+        // Of each string, how many parts it and those before it have.
+        let mut parts = Vec::with_capacity(strings.len());
+        let mut waiting: Vec<&[u8]> = Vec::new();
+        let (mut waiting_bytes, mut passed) = (0, 0);
         for string in strings {
             let string = string.map_or(&[][..], <T::Native>::as_ref);
-            for part in string.chunks(PART_BYTES) {
-                let codes = self.compressor.compress(part);
-                // A symbol that ends in zeros might go on behind the end of a string.
-                if self.table.decoded_len(&codes) != Some(part.len()) {
-                    return None;
+            for part in string.chunks(TOGETHER_BYTES) {
+                waiting.push(part);
+                waiting_bytes += part.len();
+                if waiting_bytes >= TOGETHER_BYTES {
+                    codes.take_in(self, &waiting)?;
+                    passed += waiting_bytes;
+                    if codes.bytes.len() > bytes_max.min(share.of(passed) + bytes_max / 8) {
+                        return None;
+                    }
+                    waiting.clear();
+                    waiting_bytes = 0;
                 }
-                all.extend_from_slice(&codes);
             }
-            ends.push(i32::try_from(all.len()).ok()?);
+            parts.push(codes.ends.len() + waiting.len());
         }
-        let ends = OffsetBuffer::new(ends.into());
-        Some(BinaryArray::new(ends, Buffer::from(all), strings.nulls().cloned()))
+        codes.take_in(self, &waiting)?;
+        (codes.bytes.len() <= bytes_max).then(|| codes.array(&parts, strings))
     }
+}
+
+/// The codes of parts of strings one after the other, and where each part ends.
+#[derive(Default)]
+struct Codes {
+    bytes: Vec<u8>,
+    ends: Vec<u64>,
+}
+
+impl Codes {
+    fn take_in(&mut self, trained: &Trained, parts: &[&[u8]]) -> Option<()> {
+        const LANES: usize = Compressor::DEFAULT_BULK_LANES;
+        let mut start = self.bytes.len();
+        let first = self.ends.len();
+        trained.compressor.compress_bulk_into::<LANES>(parts, &mut self.bytes, &mut self.ends);
+        for (part, &end) in parts.iter().zip(&self.ends[first..]) {
+            // It would be a fault of the compressor, and rows that do not come back.
+            if trained.table.decoded_len(&self.bytes[start..end as usize]) != Some(part.len()) {
+                return None;
+            }
+            start = end as usize;
+        }
+        Some(())
+    }
+
+    /// The compressed strings, of so many parts each and all before it.
+    fn array<T: ByteArrayType<Offset = i32>>(
+        mut self,
+        parts: &[usize],
+        strings: &GenericByteArray<T>,
+    ) -> ArrayRef {
+        let end = |&parts: &usize| parts.checked_sub(1).map_or(0, |last| self.ends[last] as i32);
+        let ends = std::iter::once(0).chain(parts.iter().map(end)).collect::<Vec<i32>>();
+        self.bytes.shrink_to_fit();
+        let ends = OffsetBuffer::new(ends.into());
+        Arc::new(BinaryArray::new(ends, Buffer::from(self.bytes), strings.nulls().cloned()))
+    }
+}
+
+/// Bytes of the strings that are not null.
+fn bytes_of<T: ByteArrayType<Offset = i32>>(strings: &GenericByteArray<T>) -> usize {
+    strings.iter().flatten().map(|string| AsRef::<[u8]>::as_ref(string).len()).sum()
 }
 
 #[cfg(test)]
@@ -257,7 +349,7 @@ mod tests {
             |at: usize| format!("GET /shop/item/{at}?page={} HTTP/1.1 200 Mozilla/5.0", at % 7);
         let lines = StringArray::from_iter((0..1_000).map(|at| (at % 9 > 0).then(|| line(at))));
         let mut compressor = StringCompressor::default();
-        let compressed = compressor.compress(&lines).unwrap();
+        let compressed = compressor.compress(&lines, true).unwrap();
         let compressed = compressed.as_binary::<i32>();
         assert!(compressed.value_data().len() * 2 < lines.value_data().len());
         assert_eq!(compressed.nulls(), lines.nulls());
@@ -271,7 +363,7 @@ mod tests {
     #[test]
     fn few_strings_and_noise_stay_as_they_are() {
         let mut compressor = StringCompressor::default();
-        assert!(compressor.compress(&StringArray::from(vec!["the same"; 10])).is_none());
+        assert!(compressor.compress(&StringArray::from(vec!["the same"; 10]), true).is_none());
         assert!(matches!(compressor, StringCompressor::Untrained));
         let mut word = 1u64;
         let mut noise = || {
@@ -279,9 +371,12 @@ mod tests {
             word.to_be_bytes()
         };
         let noise: BinaryArray = (0..20_000).map(|_| Some(noise())).collect();
-        assert!(compressor.compress(&noise).is_none());
+        assert!(compressor.compress(&noise, true).is_none());
         assert!(matches!(compressor, StringCompressor::Useless));
-        assert!(compressor.compress(&StringArray::from(vec!["the same"; 10_000])).is_none());
+        let same = StringArray::from(vec!["the same"; 10_000]);
+        assert!(compressor.compress(&same, true).is_none());
+        assert!(StringCompressor::default().compress(&same, false).is_none());
+        assert!(StringCompressor::default().compress(&same, true).is_some());
     }
 
     #[test]
@@ -293,32 +388,77 @@ mod tests {
         assert_eq!(decoded(&table, &[0, ESCAPE]), None);
     }
 
+    /// Rows of noise behind such as a table was trained with: they stay as they are, and the others do not.
+    #[test]
+    fn rows_that_are_not_worth_it_are_tried_seldom() {
+        let lines =
+            StringArray::from_iter_values((0..2_000).map(|at| format!("line {at} of a log")));
+        let noise: BinaryArray = (0u64..4_000)
+            .map(|at| Some((at * at).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()))
+            .collect();
+        let mut compressor = StringCompressor::default();
+        assert!(compressor.compress(&lines, true).is_some());
+        let mut tries = |strings: &dyn Array| {
+            (0..40).filter(|_| compressor.compress(strings, true).is_some()).count()
+        };
+        assert_eq!(tries(&noise), 0);
+        let compressed = tries(&lines);
+        assert!((8..40).contains(&compressed), "{compressed} of 40 behind a pause");
+        assert_eq!(tries(&lines), 40);
+    }
+
     proptest! {
         /// Zeros at the ends of strings, strings of any bytes, long ones and empty ones.
         #[test]
         fn strings_come_back(
-            words in prop::collection::vec(prop::collection::vec(prop_oneof![Just(0u8), Just(7u8), any::<u8>()], 0..9), 1..20),
+            words in prop::collection::vec(prop::collection::vec(prop_oneof![Just(0u8), Just(7u8), any::<u8>()], 1..9), 1..20),
             picks in prop::collection::vec((0usize..20, 0usize..20, 0usize..40), 400..800),
+            long in 0usize..40_000,
         ) {
             let string = |&(one, other, times): &(usize, usize, usize)| {
                 let two = [&words[one % words.len()][..], &words[other % words.len()][..]].concat();
                 two.repeat(times)
             };
-            let strings: BinaryArray = picks.iter().map(|pick| Some(string(pick))).collect();
-            let mut compressor = StringCompressor::default();
-            if let Some(compressed) = compressor.compress(&strings) {
-                let table = compressor.table().unwrap();
-                for (codes, string) in compressed.as_binary::<i32>().iter().zip(&strings) {
-                    prop_assert_eq!(decoded(table, codes.unwrap()), string.map(<[u8]>::to_vec));
-                }
+            let strings = picks.iter().map(string).chain([words.concat().repeat(long), Vec::new()]);
+            let strings: BinaryArray = strings.map(Some).collect();
+            let trained = Trained::new(&strings);
+            let all = Share { of: 2, parts: 1 };
+            let compressed = trained.compress(&strings, bytes_of(&strings), all);
+            let compressed = compressed.expect("no byte takes more than two");
+            for (codes, string) in compressed.as_binary::<i32>().iter().zip(&strings) {
+                prop_assert_eq!(decoded(&trained.table, codes.unwrap()), string.map(<[u8]>::to_vec));
             }
         }
 
         #[test]
-        fn any_bytes_are_a_table_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..600), codes in prop::collection::vec(any::<u8>(), 0..100)) {
-            if let Ok(table) = SymbolTable::decode(&mut Cursor::new(&bytes, "dictionary")) {
-                let _ = decoded(&table, &codes);
+        fn any_bytes_are_a_table_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            let _ = SymbolTable::decode(&mut Cursor::new(&bytes, "dictionary"));
+        }
+
+        #[test]
+        fn any_codes_are_a_string_or_an_error(
+            symbols in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..9), 0..256),
+            codes in prop::collection::vec(prop_oneof![any::<u8>(), Just(ESCAPE)], 0..100),
+        ) {
+            let symbols = &symbols[..symbols.len().min(255)];
+            let mut bytes = vec![symbols.len() as u8];
+            bytes.extend(symbols.iter().map(|symbol| symbol.len() as u8));
+            bytes.extend(symbols.iter().flatten());
+            let table = SymbolTable::decode(&mut Cursor::new(&bytes, "dictionary")).unwrap();
+            // Slow and plainly right.
+            let mut expected = Some(Vec::new());
+            let mut rest = codes.iter();
+            while let (Some(&code), Some(string)) = (rest.next(), &mut expected) {
+                match (symbols.get(usize::from(code)), code) {
+                    (Some(symbol), _) => string.extend_from_slice(symbol),
+                    (None, ESCAPE) => match rest.next() {
+                        Some(&byte) => string.push(byte),
+                        None => expected = None,
+                    },
+                    (None, _) => expected = None,
+                }
             }
+            prop_assert_eq!(decoded(&table, &codes), expected);
         }
     }
 }

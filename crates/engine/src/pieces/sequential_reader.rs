@@ -84,16 +84,16 @@ impl SequentialReader {
         }
     }
 
-    /// The same, the ordinals that have a code: see [`ColumnReader::find_code`].
-    pub fn find_code(
+    /// The same, the ordinals that have one of some codes: see [`ColumnReader::find_codes`].
+    pub fn find_codes(
         &mut self,
         ordinals: Range<u64>,
         in_sequence: u64,
-        code: u64,
-        each: impl FnMut(u64),
+        sought: &[u64],
+        each: impl FnMut(u64, u64),
     ) -> Result<bool> {
         match self.worth_reading(&ordinals, in_sequence) {
-            Some(columns) => Ok(columns.find_code(ordinals, code, each)?),
+            Some(columns) => Ok(columns.find_codes(ordinals, sought, each)?),
             None => Ok(false),
         }
     }

@@ -262,10 +262,8 @@ fn for_each_chunk(
         };
         let by_code = match sought {
             _ if !has_codes => false,
-            Some(sought) => sought.iter().try_fold(true, |_, &code| {
-                reader.find_code(from..to, in_sequence, code, |ordinal| {
-                    each_of(Chunk::Found { ordinal, code });
-                })
+            Some(sought) => reader.find_codes(from..to, in_sequence, sought, |ordinal, code| {
+                each_of(Chunk::Found { ordinal, code });
             })?,
             None => reader.read_codes(from..to, in_sequence, |first, codes, is_null| {
                 each_of(Chunk::Codes { first, codes, is_null });

@@ -8,7 +8,7 @@ use drillcore::arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, Str
 use drillcore::arrow_schema::{DataType, Field, SchemaRef};
 use drillcore::*;
 
-use crate::fixtures::{as_one, schema_of};
+use crate::fixtures::{as_one, ids, of_keys, of_set, schema_of};
 
 const ROWS: i64 = 4_000;
 const WORDS: [&str; 8] =
@@ -82,8 +82,14 @@ fn assert_same(found: &TableSnapshot, expected: &TableSnapshot, what: &str) {
     let get = |table: &TableSnapshot| table.get(std::slice::from_ref(&keys), None).unwrap().rows;
     assert_eq!(get(found), get(expected), "{what}");
     let request = SampleRequest { n: 300, seed: Some(5), ..Default::default() };
-    let ids = |table: &TableSnapshot| table.sample(&request).unwrap();
-    assert_eq!(ids(found).num_rows(), ids(expected).num_rows(), "{what}");
+    let drawn = found.sample(&request).unwrap();
+    for row in 0..drawn.num_rows() {
+        let drawn = drawn.slice(row, 1);
+        let id = ids(&drawn)[0];
+        let scan = ScanRequest { selection: of_keys(id, id), ..Default::default() };
+        let rows = as_one(expected.scan(scan).unwrap());
+        assert!((0..rows.num_rows()).any(|row| rows.slice(row, 1) == drawn), "{what}");
+    }
 }
 
 fn bytes_of_segments(folder: &Path) -> u64 {
@@ -125,5 +131,69 @@ fn strings_that_are_alike_take_half_of_the_disk_and_come_back() {
         assert_same(&table.snapshot().unwrap(), &expected.snapshot().unwrap(), "compacted");
         assert_eq!(db.verify().unwrap().faults, Vec::<String>::new());
         db.close().unwrap();
+    }
+}
+
+/// Rows of one group of a segment's streams.
+const GROUP: i64 = 32_768;
+
+/// Sets that no index knows are found by codes where there are any: not where all texts of a group are null, or have no codes.
+#[test]
+fn sets_without_an_index_are_found_beside_groups_of_nulls_and_of_many_texts() {
+    let schema = schema_of(&[("id", DataType::Int64, false), ("session", DataType::Utf8, true)]);
+    let few = |id: i64| Some(format!("few {}", id % 5));
+    let unique = |id: i64| Some(format!("session {id} of 32768"));
+    let kinds: [&dyn Fn(i64) -> Option<String>; 3] = [&|_| None, &few, &unique];
+    let orders: [&[usize]; 7] = [&[0, 2], &[2, 0], &[0, 1, 2], &[1, 2], &[2, 1, 0], &[0, 1], &[2]];
+    for order in orders {
+        for merge in [Merge::Append, Merge::Upsert] {
+            let folder = tempfile::tempdir().unwrap();
+            let on_disk = Database::open(folder.path(), Options::default()).unwrap();
+            let in_memory = Database::in_memory(Options::default()).unwrap();
+            let tables = [&on_disk, &in_memory].map(|db| {
+                let spec = TableSpec::new(schema.clone(), ["id"]).set("session");
+                let spec = spec.merge(merge.clone()).without_set_index();
+                let table = db.create_table("t", spec).unwrap();
+                let rows = |ids: Vec<i64>| {
+                    let session = |&id: &i64| kinds[order[(id / GROUP) as usize]](id);
+                    let sessions = StringArray::from_iter(ids.iter().map(session));
+                    let ids = Int64Array::from(ids);
+                    let columns: Vec<ArrayRef> = vec![Arc::new(ids), Arc::new(sessions)];
+                    RecordBatch::try_new(schema.clone(), columns).unwrap()
+                };
+                let ids = 0..order.len() as i64 * GROUP;
+                table.append(&rows(ids.collect()), OnError::Raise).unwrap();
+                table
+            });
+            on_disk.flush().unwrap();
+            on_disk.compact().unwrap();
+            let [found, expected] = tables.each_ref().map(|table| table.snapshot().unwrap());
+            let unique_ids =
+                order.iter().position(|&kind| kind == 2).map_or(0, |at| at as i64 * GROUP);
+            let names = [
+                None,
+                few(3),
+                unique(unique_ids + 40),
+                unique(unique_ids + GROUP - 1),
+                Some("of no row".to_string()),
+            ];
+            for name in names {
+                let selection = match &name {
+                    Some(name) => of_set(name),
+                    None => Selection {
+                        sets: Some(Arc::new(StringArray::new_null(1))),
+                        ..Default::default()
+                    },
+                };
+                let count = |table: &TableSnapshot| table.count(&selection).unwrap();
+                assert_eq!(count(&found), count(&expected), "{name:?} of {order:?}");
+                let scan = ScanRequest { selection: selection.clone(), ..Default::default() };
+                let rows = |table: &TableSnapshot| as_one(table.scan(scan.clone()).unwrap());
+                assert_eq!(rows(&found), rows(&expected), "{name:?} of {order:?}");
+            }
+            let (found, expected) = (found.sets().unwrap(), expected.sets().unwrap());
+            assert_eq!(found.values.as_ref(), expected.values.as_ref(), "{order:?}");
+            assert_eq!(found.rows, expected.rows, "{order:?}");
+        }
     }
 }

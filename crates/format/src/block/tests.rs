@@ -737,8 +737,8 @@ fn compressed_lines() -> (Layout, Rows, Rows, Vec<u8>) {
     let batch = RecordBatch::try_new(layout.schema().columns.clone(), columns).unwrap();
     let rows = layout.encode(&batch);
     let mut compressor = StringCompressor::default();
-    compressor.compress(&StringArray::from_iter_values((0..2_000).filter_map(line))).unwrap();
-    let compressed = compressor.compress(&lines).unwrap();
+    compressor.compress(&StringArray::from_iter_values((0..2_000).filter_map(line)), true).unwrap();
+    let compressed = compressor.compress(&lines, true).unwrap();
     let stored = rows.with_values(vec![compressed]);
     let dictionary = encode_dictionary(None, &compressor).unwrap();
     (layout, rows, stored, dictionary)

@@ -31,6 +31,8 @@ const PLAIN: u8 = 1;
 const WORDS: u8 = 2;
 
 const PAGE: &str = "stream page";
+/// Codes of nulls that are handed out at once, where a page has nothing else.
+const NULLS_TOGETHER: usize = 1024;
 
 /// Floats that a power of ten is chosen by.
 const TRIED: usize = 256;
@@ -272,17 +274,23 @@ impl<'a> StreamView<'a> {
         self.rows
     }
 
-    /// Calls `each` with the codes of the texts `from..to`, some at a time, and the row of the first: any code for a null, and
-    /// none at all if all rows are null. Fails if the column is none of texts.
+    /// Calls `each` with the codes of the texts `from..to`, some at a time, and the row of the first: any code for a null. Fails if the
+    /// column is none of texts.
     pub fn for_each_code(
         &self,
         from: usize,
         to: usize,
-        each: impl FnMut(usize, &[u64]),
+        mut each: impl FnMut(usize, &[u64]),
     ) -> Result<()> {
         assert!(from <= to && to <= self.rows, "rows {from}..{to} of {}", self.rows);
         match (self.presence, &self.values) {
-            (Presence::None, _) => Ok(()),
+            (Presence::None, _) => {
+                let codes = [0; NULLS_TOGETHER];
+                for row in (from..to).step_by(NULLS_TOGETHER) {
+                    each(row, &codes[..NULLS_TOGETHER.min(to - row)]);
+                }
+                Ok(())
+            }
             (_, Values::Words { words, .. }) => words.for_each(from, to, each),
             (_, Values::Plain(_)) => Err(malformed("a column without codes")),
         }

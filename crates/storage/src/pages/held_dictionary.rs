@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use drillcore_format::dictionary::Dictionary;
 
 use crate::error::Result;
+use crate::few::Few;
 use crate::pages::page_cache::{PageCache, ResidentShare};
 use crate::pages::paged_file::PageRequest;
 use crate::sync::Mutex;
@@ -23,17 +24,22 @@ pub(crate) struct HeldDictionary {
 }
 
 impl HeldDictionary {
-    /// The entries. One read, if they are not in memory; `check` gets the payload of their page.
-    pub fn get(
-        &self,
+    /// Some dictionaries, each with the request for its page. Those that are not in memory are read together; `check` gets the
+    /// payloads of their pages, with their positions.
+    pub fn get_many(
         cache: &Arc<PageCache>,
-        page: PageRequest<'_>,
-        check: impl Fn(&[u8]) -> Result<Dictionary>,
-    ) -> Result<Arc<Dictionary>> {
-        match self.find() {
-            Some(entries) => Ok(entries),
-            None => cache.dictionary(page, check, || self.find(), |read| self.take(cache, read)),
+        wanted: &[(&HeldDictionary, PageRequest<'_>)],
+        check: impl Fn(usize, &[u8]) -> Result<Dictionary>,
+    ) -> Result<Few<Arc<Dictionary>>> {
+        let found: Few<Option<Arc<Dictionary>>> =
+            wanted.iter().map(|(dictionary, _)| dictionary.find()).collect();
+        if found.iter().all(Option::is_some) {
+            return Ok(found.into_iter().flatten().collect());
         }
+        let requests: Few<PageRequest<'_>> = wanted.iter().map(|(_, request)| *request).collect();
+        let find = |at: usize| wanted[at].0.find();
+        let take = |at: usize, read: &Arc<Dictionary>| wanted[at].0.take(cache, read);
+        cache.dictionaries(&requests, check, find, take)
     }
 
     fn find(&self) -> Option<Arc<Dictionary>> {

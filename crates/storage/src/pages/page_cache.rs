@@ -191,30 +191,38 @@ impl PageCache {
         pages.map(|page| page.map(index_page)).collect()
     }
 
-    /// A dictionary. `check` gets the payload of its page; `find` may have it since, and `take` says whether it holds what was
-    /// read: if not, it is kept here.
-    pub(super) fn dictionary(
+    /// Dictionaries, in the order of the requests; those that are not in memory are read together. `check` gets the payloads of their
+    /// pages; `find` may have one since, and `take` says whether it holds what was read: if not, it is kept here. All get
+    /// the number of the request.
+    pub(super) fn dictionaries(
         &self,
-        wanted: PageRequest<'_>,
-        check: impl Fn(&[u8]) -> Result<Dictionary>,
-        find: impl Fn() -> Option<Arc<Dictionary>>,
-        take: impl Fn(&Arc<Dictionary>) -> bool,
-    ) -> Result<Arc<Dictionary>> {
+        wanted: &[PageRequest<'_>],
+        check: impl Fn(usize, &[u8]) -> Result<Dictionary>,
+        find: impl Fn(usize) -> Option<Arc<Dictionary>>,
+        take: impl Fn(usize, &Arc<Dictionary>) -> bool,
+    ) -> Result<Few<Arc<Dictionary>>> {
         let Pages { kept, loads } = &self.index;
+        let keys: Few<PageKey> = wanted.iter().map(key_of).collect();
+        let number = |key: &PageKey| {
+            keys.iter().position(|of| of == key).expect("it is one of those that were asked for")
+        };
         let load = |positions: &[usize], end: End<'_>| {
             let page = |entries| Page::Dictionary(Arc::new(entries));
-            self.read(&[wanted], positions, |_, payload: &[u8]| check(payload).map(page), end);
+            let take = |at: usize, payload: &[u8]| check(positions[at], payload).map(page);
+            self.read(wanted, positions, take, end);
         };
-        let find = |key: &PageKey| find().map(Page::Dictionary).or_else(|| kept.get(key));
+        let find =
+            |key: &PageKey| find(number(key)).map(Page::Dictionary).or_else(|| kept.get(key));
         let keep = |key, page| match &page {
-            Page::Dictionary(entries) if take(entries) => {}
+            Page::Dictionary(entries) if take(number(&key), entries) => {}
             _ => kept.insert(key, page),
         };
-        let mut pages = loads.get_many(&[key_of(&wanted)], find, load, keep);
-        match pages.pop().expect("one page was asked for")? {
-            Page::Dictionary(entries) => Ok(entries),
+        let dictionary = |page| match page {
+            Page::Dictionary(entries) => entries,
             _ => unreachable!("its key says what it is"),
-        }
+        };
+        let pages = loads.get_many(&keys, find, load, keep).into_iter();
+        pages.map(|page| page.map(dictionary)).collect()
     }
 
     /// The payloads of other pages, in the order of the requests, which are all for row blocks, all for extents, or for none of

@@ -156,10 +156,12 @@ impl ColumnReader {
         Ok(Some(Rows::of_columns(rows.len(), key_columns, values)))
     }
 
-    /// The texts of the only column, if it is a stream of texts.
+    /// The texts of the only column, if it is a stream of which some have codes.
     pub fn dictionary(&self) -> Option<&Arc<Dictionary>> {
         match self.columns.as_slice() {
-            [Column { stream: Some(_), dictionary, .. }] => dictionary.as_ref(),
+            [Column { stream: Some(_), dictionary, .. }] => {
+                dictionary.as_ref().filter(|dictionary| !dictionary.texts().is_empty())
+            }
             _ => None,
         }
     }
@@ -202,13 +204,13 @@ impl ColumnReader {
         Ok(true)
     }
 
-    /// Calls `each` with those of some ordinals whose text has a code, as [`ColumnReader::for_each_code`] has them, which need not
-    /// be unpacked for that. False if the column has no page there.
-    pub fn find_code(
+    /// Calls `each` with those of some ordinals whose text has one of some codes, as [`ColumnReader::for_each_code`] has them, and with
+    /// its code; they need not be unpacked for that. False if the column has no page there.
+    pub fn find_codes(
         &mut self,
         ordinals: Range<u64>,
-        code: u64,
-        mut each: impl FnMut(u64),
+        sought: &[u64],
+        mut each: impl FnMut(u64, u64),
     ) -> Result<bool> {
         let Some((group, rows)) = self.load(&ordinals)? else { return Ok(false) };
         let (_, pages) = self.group.as_ref().expect("it was just read");
@@ -216,7 +218,11 @@ impl ColumnReader {
         let first = ordinals.start - rows.start as u64;
         self.view(&pages[0], group, data_type)
             .and_then(|view| {
-                view.find_code(rows.start, rows.end, code, |row| each(first + row as u64))
+                sought.iter().try_for_each(|&code| {
+                    view.find_code(rows.start, rows.end, code, |row| {
+                        each(first + row as u64, code);
+                    })
+                })
             })
             .map_err(|error| self.damaged(stream.unwrap_or(0), group, error))?;
         Ok(true)

@@ -522,7 +522,7 @@ impl Segment {
         Ok(view.with_dictionaries(dictionaries))
     }
 
-    /// The dictionaries of what is projected. A page for each that is not in memory. Who holds them spares who reads on
+    /// The dictionaries of what is projected. A page for each that is not in memory, read together. Who holds them spares who reads on
     /// to read them again.
     pub fn dictionaries(&self, projection: &Projection) -> Result<Few<(usize, Arc<Dictionary>)>> {
         let of_values =
@@ -532,18 +532,31 @@ impl Segment {
                     StreamColumn::Key(_) => None,
                 }
             });
-        let projected =
-            of_values.filter(|(_, value)| projection.values.binary_search(value).is_ok());
-        projected.map(|(number, value)| Ok((value, self.dictionary(number)?))).collect()
+        let projected: Few<(usize, usize)> =
+            of_values.filter(|(_, value)| projection.values.binary_search(value).is_ok()).collect();
+        let numbers: Few<usize> = projected.iter().map(|(number, _)| *number).collect();
+        let dictionaries = self.dictionaries_of(&numbers)?.into_iter();
+        Ok(projected.into_iter().map(|(_, value)| value).zip(dictionaries).collect())
     }
 
     /// One of the dictionaries that the footer names.
     pub(super) fn dictionary(&self, number: usize) -> Result<Arc<Dictionary>> {
-        let (_, place) = self.footer.dictionaries[number];
-        let request = self.stream_request(place, PageKind::Dictionary);
-        let damaged = |error| self.damaged(place.0, error);
-        let check = |payload: &[u8]| Dictionary::decode(payload).map_err(damaged);
-        self.dictionaries[number].get(&self.cache, request, check)
+        Ok(self.dictionaries_of(&[number])?.pop().expect("one was asked for"))
+    }
+
+    fn dictionaries_of(&self, numbers: &[usize]) -> Result<Few<Arc<Dictionary>>> {
+        let place = |number: usize| self.footer.dictionaries[number].1;
+        let wanted: Few<_> = numbers
+            .iter()
+            .map(|&number| {
+                let request = self.stream_request(place(number), PageKind::Dictionary);
+                (&self.dictionaries[number], request)
+            })
+            .collect();
+        HeldDictionary::get_many(&self.cache, &wanted, |at, payload| {
+            let damaged = |error| self.damaged(place(numbers[at]).0, error);
+            Dictionary::decode(payload).map_err(damaged)
+        })
     }
 
     /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use drillcore_format::block::{self, Apart, Effort};
 use drillcore_format::error::FormatError;
+use drillcore_format::extents::INLINE_BYTES_MAX;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
 use drillcore_format::index_page::{FinishedIndexPage, IndexPageBuilder, Summary, key_hash};
@@ -20,6 +21,7 @@ use drillcore_format::page::{HEADER_BYTES, PAGE_BYTES, PageKind, page_len};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::StatisticsPageBuilder;
+use drillcore_format::value_bytes::string_offsets;
 
 use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
@@ -38,6 +40,10 @@ const INDEX_PAGE_BYTES: usize = PAGE_BYTES - HEADER_BYTES - 80;
 const WAITING_BYTES_MAX: u64 = 4 << 20;
 /// A block is closed when its long values reach this many bytes, because its rows may be read together.
 const BLOCK_EXTENT_BYTES: u64 = 256 << 10;
+
+/// A block is closed when its compressed strings had this many bytes: they may take few in it, or one place if they are all alike, and
+/// whoever reads blocks by their bytes has room for so many times as much.
+const BLOCK_UNCOMPRESSED_BYTES: usize = 64 << 10;
 
 /// A segment under construction.
 pub struct SegmentWriter {
@@ -128,7 +134,9 @@ impl SegmentWriter {
         let stored = rows.values().iter().zip(compressed);
         let stored =
             stored.map(|(strings, compressed)| compressed.unwrap_or_else(|| strings.clone()));
-        let rows = &rows.with_values(stored.collect());
+        let stored = rows.with_values(stored.collect());
+        let uncompressed_ends = uncompressed_ends(rows, &stored, &is_compressed);
+        let rows = &stored;
         let mut from = 0;
         let mut long = LongValues::of(rows, from, self.file.position());
         while from < rows.len() {
@@ -138,6 +146,7 @@ impl SegmentWriter {
                 extents: &long.references,
             });
             let most = block::rows_that_fit(rows, from, effort, self.block_bytes);
+            let most = rows_within(&uncompressed_ends, from, most, BLOCK_UNCOMPRESSED_BYTES);
             let to = from + long.rows_within(from, most, BLOCK_EXTENT_BYTES);
             let sum = |units: &Vec<u64>| units[from..to].iter().map(|&unit| u128::from(unit)).sum();
             let sums: Vec<u128> = weights.iter().map(sum).collect();
@@ -262,5 +271,75 @@ impl SegmentWriter {
         let (file, rows) = (self.file.name().to_string(), self.footer.rows);
         let detail = format!("the rows that were to follow the first {rows} are damaged: {error}");
         StorageError::Inconsistent { file, detail }
+    }
+}
+
+/// For each row how many bytes it and those before it had of the strings that stand compressed in their blocks. `stored` has them
+/// compressed where `is_compressed` says so. Nothing if none are.
+fn uncompressed_ends(rows: &Rows, stored: &Rows, is_compressed: &[bool]) -> Vec<usize> {
+    let compressed = (0..is_compressed.len()).filter(|&value| is_compressed[value]);
+    let of_column =
+        |value| Some((string_offsets(rows.value(value))?, string_offsets(stored.value(value))?));
+    let columns: Vec<(&[i32], &[i32])> = compressed.filter_map(of_column).collect();
+    if columns.is_empty() {
+        return Vec::new();
+    }
+    let len = |offsets: &[i32], row: usize| (offsets[row + 1] - offsets[row]) as usize;
+    let mut end = 0;
+    (0..rows.len())
+        .map(|row| {
+            // Others lie apart from their block.
+            let inline = columns.iter().filter(|(_, stored)| len(stored, row) <= INLINE_BYTES_MAX);
+            end += inline.map(|(strings, _)| len(strings, row)).sum::<usize>();
+            end
+        })
+        .collect()
+}
+
+/// How many rows from `from` on have no more than `bytes_max`, given where the bytes of each row end; one at least, of `most`.
+fn rows_within(ends: &[usize], from: usize, most: usize, bytes_max: usize) -> usize {
+    if ends.is_empty() {
+        return most;
+    }
+    let start = from.checked_sub(1).map_or(0, |before| ends[before]);
+    ends[from..from + most].partition_point(|&end| end - start <= bytes_max).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Array, ArrayRef, BinaryArray, StringArray};
+    use drillcore_format::symbol_table::StringCompressor;
+
+    use super::*;
+
+    #[test]
+    fn a_block_ends_where_its_compressed_strings_had_many_bytes() {
+        let long = |at: usize| format!("{at} ").repeat(3_000);
+        let text =
+            |at: usize| if at % 10 == 9 { long(at) } else { "connection refused ".repeat(200) };
+        let texts = StringArray::from_iter_values((0..400).map(text));
+        let compressed = StringCompressor::default().compress(&texts, true).unwrap();
+        let lens: Vec<usize> = (0..400).map(|row| texts.value(row).len()).collect();
+        let other: ArrayRef =
+            Arc::new(BinaryArray::from_iter_values((0..400).map(|at| vec![1; at])));
+        let rows = Rows::new(400, None, vec![other.clone(), Arc::new(texts)]);
+        let stored = Rows::new(400, None, vec![other, compressed.clone()]);
+        assert!(uncompressed_ends(&rows, &stored, &[false, false]).is_empty());
+        assert_eq!(rows_within(&[], 7, 300, 100), 300);
+        let ends = uncompressed_ends(&rows, &stored, &[false, true]);
+        let compressed = compressed.to_data();
+        let offsets = compressed.buffers()[0].typed_data::<i32>();
+        let mut end = 0;
+        for row in 0..400 {
+            let is_apart = (offsets[row + 1] - offsets[row]) as usize > INLINE_BYTES_MAX;
+            assert_eq!(is_apart, row % 10 == 9, "the long ones lie apart");
+            end += if is_apart { 0 } else { lens[row] };
+            assert_eq!(ends[row], end);
+        }
+        // 3,800 bytes each.
+        assert_eq!(rows_within(&ends, 0, 300, 38_000), 11, "and one that lies apart");
+        assert_eq!(rows_within(&ends, 10, 300, 3_799), 1);
+        assert_eq!(rows_within(&ends, 390, 10, 1 << 20), 10);
+        assert_eq!(rows_within(&ends, 390, 4, 1 << 20), 4);
     }
 }

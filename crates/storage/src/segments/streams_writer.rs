@@ -24,6 +24,8 @@ use crate::pages::page_writer::PageWriter;
 const FRESH_SHARE: usize = 2;
 /// ... and 256 may in any case.
 const FRESH_MIN: usize = 256;
+/// Columns whose strings are compressed, at most: each takes some 170 KB until the segment is written.
+const COMPRESSED_COLUMNS_MAX: usize = 64;
 
 /// The streams of a segment under construction.
 pub struct StreamsWriter {
@@ -174,11 +176,16 @@ impl StreamsWriter {
                 self.end_group();
             }
         }
+        let has_table = |writer: &&ColumnWriter| writer.compressor.table().is_some();
+        let mut trained = self.columns.iter().filter(has_table).count();
         let mut strings = StringsOfBlocks::of(layout.value_types().len());
         for ((writer, array), codes) in self.columns.iter_mut().zip(arrays).zip(codes) {
             let StreamColumn::Value(index) = writer.column else { continue };
             if codes.is_none() && matches!(array.data_type(), DataType::Utf8 | DataType::Binary) {
-                strings.compressed[index as usize] = writer.compressor.compress(array);
+                let may_train = trained < COMPRESSED_COLUMNS_MAX;
+                let was_trained = writer.compressor.table().is_some();
+                strings.compressed[index as usize] = writer.compressor.compress(array, may_train);
+                trained += usize::from(!was_trained && writer.compressor.table().is_some());
             }
             strings.codes[index as usize] = codes;
         }

@@ -112,7 +112,7 @@ fn texts_and_symbols() -> Arc<Dictionary> {
     let (mut builder, mut compressor) = <(DictionaryBuilder, StringCompressor)>::default();
     builder.codes(&texts, usize::MAX).expect("they are few and short");
     let lines = StringArray::from_iter_values((0..2_000).map(|at| format!("line {at} of many")));
-    compressor.compress(&lines).expect("they are alike");
+    compressor.compress(&lines, true).expect("they are alike");
     let payload = encode_dictionary(Some(&builder), &compressor).expect("it has both");
     Arc::new(Dictionary::decode(&payload).expect("it was just encoded"))
 }
