@@ -15,8 +15,9 @@ const TABLE_WORTH: usize = 1 << TABLE_BITS;
 /// Built once for a selection and shared by all draws from it. Holds 8 bytes a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fences {
-    /// `ends[i]` counts the positions of pieces `0..=i`; never falls.
-    ends: Vec<u64>,
+    /// `starts[i]` counts the positions before piece `i`, of one piece more than there are; never falls. So a piece's start is found
+    /// without asking whether it is the first, which of random positions no processor guesses.
+    starts: Vec<u64>,
 }
 
 impl Fences {
@@ -25,27 +26,26 @@ impl Fences {
     /// # Panics
     /// If the counts sum to more than `u64::MAX`: a store that holds so many rows is a broken count.
     pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> Fences {
+        let counts = counts.into_iter();
+        let mut starts = Vec::with_capacity(counts.size_hint().0 + 1);
         let mut total = 0u64;
-        let ends = counts
-            .into_iter()
-            .map(|count| {
-                total = total
-                    .checked_add(count)
-                    .expect("counts of the pieces sum to more than 64 bits");
-                total
-            })
-            .collect();
-        Fences { ends }
+        starts.push(total);
+        for count in counts {
+            total =
+                total.checked_add(count).expect("counts of the pieces sum to more than 64 bits");
+            starts.push(total);
+        }
+        Fences { starts }
     }
 
     /// The size of the whole population.
     pub fn total(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
+        *self.starts.last().expect("the end of the last piece is one")
     }
 
     /// How many pieces there are, empty ones included.
     pub fn piece_count(&self) -> usize {
-        self.ends.len()
+        self.starts.len() - 1
     }
 
     /// The piece that holds `position`, and the position's ordinal inside that piece's selection.
@@ -62,8 +62,8 @@ impl Fences {
             self.total()
         );
         // The first piece that ends past the position; an empty piece ends where it begins, so it is passed.
-        let piece = self.ends.partition_point(|&end| end <= position);
-        (piece, position - self.start(piece))
+        let piece = self.ends().partition_point(|&end| end <= position);
+        (piece, position - self.starts[piece])
     }
 
     /// Calls `each` with the piece and the ordinal of each of some positions, in their order: [`Fences::locate`] of many. A table
@@ -81,15 +81,16 @@ impl Fences {
         let total = self.total();
         let shift = (u64::BITS - total.leading_zeros()).saturating_sub(TABLE_BITS);
         let entries = (total >> shift) + 1;
-        let first = |entry: u64| self.ends.partition_point(|&end| end <= entry << shift) as u32;
+        let ends = self.ends();
+        let first = |entry: u64| ends.partition_point(|&end| end <= entry << shift) as u32;
         let table: Vec<u32> = (0..entries).map(first).collect();
         for &position in positions {
             assert!(position < total, "position {position} outside a population of {total}");
             let mut piece = table[(position >> shift) as usize] as usize;
-            while self.ends[piece] <= position {
+            while ends[piece] <= position {
                 piece += 1;
             }
-            each(piece, position - self.start(piece));
+            each(piece, position - self.starts[piece]);
         }
     }
 
@@ -99,8 +100,8 @@ impl Fences {
     /// If there is no such piece.
     #[inline]
     pub fn start(&self, piece: usize) -> u64 {
-        assert!(piece < self.ends.len(), "no piece {piece}");
-        if piece == 0 { 0 } else { self.ends[piece - 1] }
+        assert!(piece < self.piece_count(), "no piece {piece}");
+        self.starts[piece]
     }
 
     /// The count that `piece` brought.
@@ -108,7 +109,13 @@ impl Fences {
     /// # Panics
     /// If there is no such piece.
     pub fn count(&self, piece: usize) -> u64 {
-        self.ends[piece] - self.start(piece)
+        self.ends()[piece] - self.starts[piece]
+    }
+
+    /// `ends()[i]` counts the positions of pieces `0..=i`.
+    #[inline]
+    fn ends(&self) -> &[u64] {
+        &self.starts[1..]
     }
 }
 

@@ -101,8 +101,11 @@ impl KeyRange {
     pub fn ordinals(&self, pieces: &[Piece]) -> Result<Vec<Range<u64>>> {
         let bounds = || self.low.iter().chain(&self.high);
         let runs = || pieces.iter().filter_map(Piece::run);
-        let searches = runs().flat_map(|run| bounds().map(|bound| run.rank_search(bound)));
-        let mut searches: Vec<RankSearch<'_>> = searches.collect();
+        // As large as it gets: searches would be moved as it grows.
+        let mut searches: Vec<RankSearch<'_>> = Vec::with_capacity(2 * pieces.len());
+        for run in runs() {
+            searches.extend(bounds().map(|bound| run.rank_search(bound)));
+        }
         let mut compared = 0;
         search_together(&mut searches, &mut compared);
         runs().take(1).for_each(|run| run.note_examined(compared));

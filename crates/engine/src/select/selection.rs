@@ -280,12 +280,11 @@ impl Selected {
 
     /// The rows with some numbers, each below `len`, in that order. What has to be read of indexes is read together.
     pub fn places(&self, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {
+        if self.parts.iter().all(|part| part.members.is_none()) {
+            return self.places_in_intervals(numbers, interrupt);
+        }
         let mut places = Vec::with_capacity(numbers.len());
-        let at_once = match self.parts.iter().any(|part| part.members.is_some()) {
-            true => Interrupt::LOOKUPS,
-            false => NUMBERS_AT_ONCE,
-        };
-        for numbers in numbers.chunks(at_once) {
+        for numbers in numbers.chunks(Interrupt::LOOKUPS) {
             interrupt.check()?;
             let mut members = Vec::new();
             self.fences.locate_each(numbers, |part, position| {
@@ -306,6 +305,19 @@ impl Selected {
                     places[at].ordinal = ordinal;
                 }
             }
+        }
+        Ok(places)
+    }
+
+    /// [`Selected::places`] where each part is an interval of ordinals.
+    fn places_in_intervals(&self, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {
+        let mut places = Vec::with_capacity(numbers.len());
+        for numbers in numbers.chunks(NUMBERS_AT_ONCE) {
+            interrupt.check()?;
+            self.fences.locate_each(numbers, |part, position| {
+                let Part { piece, from, .. } = self.parts[part];
+                places.push(Place { piece, ordinal: (from + position) as u32 });
+            });
         }
         Ok(places)
     }

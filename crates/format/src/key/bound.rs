@@ -7,7 +7,9 @@ use arrow_array::{Array, ArrayRef};
 use crate::cursor::{Cursor, put_bytes};
 use crate::error::Result;
 use crate::key::encoding::encode_value;
-use crate::key::from_columns::encode_keys;
+
+/// Bytes of the longest value in a key but strings, its tag included.
+const VALUE_BYTES: usize = 17;
 
 /// A place between encoded keys.
 ///
@@ -25,12 +27,9 @@ impl Bound {
     ///
     /// Nulls at the end say nothing, as they are the least values, and are dropped as in a key.
     pub fn before(prefix_columns: &[ArrayRef]) -> Bound {
-        if prefix_columns.is_empty() {
-            return Bound::at_key(&[]);
-        }
-        let keys = encode_keys(prefix_columns);
-        assert_eq!(keys.len(), 1, "a bound is made of one value a column");
-        Bound::at_key(keys.value(0))
+        let kept = prefix_columns.iter().rposition(|column| !column.is_null(0));
+        let kept = &prefix_columns[..kept.map_or(0, |last| last + 1)];
+        Bound { bytes: encoded(kept), past_prefix: false }
     }
 
     /// After every key whose leading columns equal these, each an array of one value.
@@ -38,12 +37,7 @@ impl Bound {
     /// Nulls at the end count: `(a, null)` covers the keys that begin with `a` and have null next,
     /// and those that end after `a` because their nulls were dropped.
     pub fn after(prefix_columns: &[ArrayRef]) -> Bound {
-        let mut bytes = Vec::new();
-        for column in prefix_columns {
-            assert_eq!(column.len(), 1, "a bound is made of one value a column");
-            encode_value(column, 0, &mut bytes);
-        }
-        Bound { bytes, past_prefix: true }
+        Bound { bytes: encoded(prefix_columns), past_prefix: true }
     }
 
     /// Before the first key that is at least `key`.
@@ -88,6 +82,16 @@ impl Bound {
             None => BoundWithin::Before,
         }
     }
+}
+
+/// The values of some columns, each an array of one, one behind the other.
+fn encoded(columns: &[ArrayRef]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(VALUE_BYTES * columns.len());
+    for column in columns {
+        assert_eq!(column.len(), 1, "a bound is made of one value a column");
+        encode_value(column, 0, &mut bytes);
+    }
+    bytes
 }
 
 /// Where a [`Bound`] lies among keys that begin alike.

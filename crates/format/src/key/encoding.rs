@@ -164,15 +164,22 @@ fn decode_even(keys: &Keys, types: &[DataType], position: usize) -> Option<Array
     if begin > key_width {
         return None;
     }
-    let are_present = |key: &[u8]| tags.iter().all(|&tag| key[tag] == PRESENT);
-    if types[position] == DataType::Boolean || !bytes.chunks_exact(key_width).all(are_present) {
+    let data_type = &types[position];
+    if *data_type == DataType::Boolean {
         return None;
     }
-    let data_type = &types[position];
+    // In one pass, as most keys have no null.
+    let mut are_present = true;
     with_fixed_type!(data_type, T => {
         type Native = <T as ArrowPrimitiveType>::Native;
-        let payloads = bytes.chunks_exact(key_width).map(|key| &key[payload.clone()]);
-        let values: Vec<Native> = payloads.map(Native::from_ordered).collect();
+        let value = |key: &[u8]| {
+            are_present &= tags.iter().all(|&tag| key[tag] == PRESENT);
+            Native::from_ordered(&key[payload.start..][..Native::WIDTH])
+        };
+        let values: Vec<Native> = bytes.chunks_exact(key_width).map(value).collect();
+        if !are_present {
+            return None;
+        }
         let array = PrimitiveArray::<T>::new(ScalarBuffer::from(values), None);
         Some(Arc::new(array.with_data_type(data_type.clone())))
     }, None)

@@ -123,7 +123,7 @@ impl Keys {
     pub fn take(&self, rows: &[u32]) -> Keys {
         match &self.0 {
             Form::Even { width, bytes, .. } => {
-                gather_even(*width, rows.iter().map(|&row| (bytes.as_slice(), row as usize)))
+                gather_even(*width, &[bytes], rows.iter().map(|&row| (0, row as usize)))
             }
             Form::Uneven(keys) => {
                 gather(rows.len(), || rows.iter().map(|&row| keys.value(row as usize)))
@@ -140,9 +140,7 @@ impl Keys {
             .map(|part| part.map(|(_, bytes)| bytes))
             .collect();
         match (even, width) {
-            (Some(parts), Some(width)) => {
-                gather_even(width, picks.iter().map(|&(part, row)| (parts[part], row)))
-            }
+            (Some(parts), Some(width)) => gather_even(width, &parts, picks.iter().copied()),
             _ => gather(picks.len(), || picks.iter().map(|&(part, row)| parts[part].value(row))),
         }
     }
@@ -204,33 +202,41 @@ fn gather<'k, I: Iterator<Item = &'k [u8]>>(len: usize, keys: impl Fn() -> I) ->
     Keys::new(offsets, bytes)
 }
 
-/// Copies keys of one length, given as the keys that each is among and its number there.
-fn gather_even<'k>(width: usize, keys: impl ExactSizeIterator<Item = (&'k [u8], usize)>) -> Keys {
+/// Copies keys of one length, given as the part that each is in and its number there.
+fn gather_even(
+    width: usize,
+    parts: &[&[u8]],
+    keys: impl ExactSizeIterator<Item = (usize, usize)>,
+) -> Keys {
     let len = keys.len();
     offset(len * width);
     // A length that is known is moved by a few instructions, others by a call. These are the lengths of one and of two
     // whole numbers or times.
     let bytes = match width {
         0 => Vec::new(),
-        5 => copied::<5>(keys),
-        9 => copied::<9>(keys),
-        10 => copied::<10>(keys),
-        14 => copied::<14>(keys),
-        18 => copied::<18>(keys),
+        5 => copied::<5>(parts, keys),
+        9 => copied::<9>(parts, keys),
+        10 => copied::<10>(parts, keys),
+        14 => copied::<14>(parts, keys),
+        18 => copied::<18>(parts, keys),
         _ => {
             let mut bytes = Vec::with_capacity(len * width);
-            keys.for_each(|(all, row)| bytes.extend_from_slice(&all[row * width..][..width]));
+            keys.for_each(|(part, row)| {
+                bytes.extend_from_slice(&parts[part][row * width..][..width]);
+            });
             bytes
         }
     };
     Keys::even(len, width, bytes)
 }
 
-fn copied<'k, const WIDTH: usize>(keys: impl Iterator<Item = (&'k [u8], usize)>) -> Vec<u8> {
-    let key = |(all, row): (&'k [u8], usize)| -> [u8; WIDTH] {
-        all[row * WIDTH..][..WIDTH].try_into().expect("cut to the width")
-    };
-    keys.map(key).collect::<Vec<_>>().into_flattened()
+/// The fewer instructions a key takes, the more of them a processor waits for memory for at a time.
+fn copied<const WIDTH: usize>(
+    parts: &[&[u8]],
+    keys: impl Iterator<Item = (usize, usize)>,
+) -> Vec<u8> {
+    let parts: Vec<&[[u8; WIDTH]]> = parts.iter().map(|part| part.as_chunks().0).collect();
+    keys.map(|(part, row)| parts[part][row]).collect::<Vec<_>>().into_flattened()
 }
 
 /// The end of keys as an offset.

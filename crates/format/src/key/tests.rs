@@ -373,6 +373,60 @@ proptest! {
     }
 }
 
+/// Sorted keys, so many that their fences have several levels: numbers of two to eight bytes, two of them, or texts. They lie
+/// evenly or far apart at one end, and some come many times.
+fn many_keys() -> impl Strategy<Value = Keys> {
+    let len = prop_oneof![1_000..3_000u64, 16_000..18_000u64];
+    let first = prop_oneof![Just(0), any::<u64>(), Just(u64::MAX - 10_000)];
+    (len, 0..4u32, 1..200u64, first, 0..5usize).prop_map(|(len, power, times, first, shape)| {
+        let number = |at: u64| first.saturating_add((at / times).pow(power));
+        let numbers: Vec<u64> = (0..len).map(number).collect();
+        let mut keys: Vec<Vec<u8>> = numbers
+            .iter()
+            .map(|number| match shape {
+                0 => (*number as u16).to_be_bytes().to_vec(),
+                1 => (*number as u32).to_be_bytes().to_vec(),
+                2 => [&[1], &number.to_be_bytes()[..]].concat(),
+                3 => [number.to_be_bytes(), (number % 7).to_be_bytes()].concat(),
+                _ => number.to_string().into_bytes(),
+            })
+            .collect();
+        keys.sort_unstable();
+        Keys::from_iter(keys)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn fences_of_several_levels_find_what_a_look_at_every_key_finds(
+        keys in many_keys(),
+        picks in vec((any::<prop::sample::Index>(), 0..17usize, any::<u8>()), 12),
+    ) {
+        let fences = KeyFences::new(&keys);
+        for (pick, length, last) in picks {
+            let key = keys.value(pick.index(keys.len()));
+            let cut = key[..key.len().min(length)].to_vec();
+            let beside = [&cut[..cut.len().saturating_sub(1)], &[last]].concat();
+            for bytes in [key.to_vec(), cut, beside] {
+                let mut encoded = vec![1];
+                put_bytes(&mut encoded, &bytes);
+                let past_prefix = Bound::decode(&mut Cursor::new(&encoded, "bound")).unwrap();
+                for bound in [Bound::at_key(&bytes), Bound::past_key(&bytes), past_prefix] {
+                    let before = keys.iter().take_while(|key| !bound.lies_before(key)).count();
+                    let mut compared = 0;
+                    prop_assert_eq!(fences.rank(&keys, &bound, &mut compared), before);
+                    let words_tell_all = keys.width().is_some_and(|width| width <= 8);
+                    prop_assert!(compared <= 9 || !words_tell_all, "{} keys", compared);
+                }
+                let last = keys.iter().rposition(|key| key == bytes);
+                prop_assert_eq!(fences.last(&keys, &bytes, &mut 0), last);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_search_by_fences_compares_few_keys() {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..100_000).map(|n| n * 3)));

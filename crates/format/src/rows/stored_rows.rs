@@ -4,13 +4,17 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, UInt32Array, new_null_array,
+};
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
 use crate::byte_bounds;
+use crate::key::fixed::with_fixed_type;
 use crate::key::{Keys, leading_word, shared_len};
 use crate::narrowing::{alike, narrowed, restored};
 use crate::rows::projection::Projection;
@@ -245,7 +249,8 @@ impl Rows {
         }
         let column = |of: &dyn Fn(&Rows) -> &dyn Array| {
             let arrays: Vec<&dyn Array> = parts.iter().map(|part| of(part)).collect();
-            interleave(&arrays, indices).expect(OVERFULL)
+            interleaved_numbers(&arrays, indices)
+                .unwrap_or_else(|| interleave(&arrays, indices).expect(OVERFULL))
         };
         let keys = || {
             let keys: Vec<&Keys> = parts.iter().map(|part| part.keys()).collect();
@@ -388,6 +393,22 @@ impl Rows {
         let keys = self.keys.as_ref().map_or(0, |keys| keys.allocated_bytes());
         keys + self.values.iter().map(|array| array.get_buffer_memory_size()).sum::<usize>()
     }
+}
+
+/// What [`interleave`] makes of columns of numbers or times that have no nulls; nothing of others. Fewer instructions a row, so a
+/// processor waits for the memory of more rows at a time.
+fn interleaved_numbers(arrays: &[&dyn Array], indices: &[(usize, usize)]) -> Option<ArrayRef> {
+    let data_type = arrays.first()?.data_type();
+    if arrays.iter().any(|array| array.null_count() > 0 || array.data_type() != data_type) {
+        return None;
+    }
+    with_fixed_type!(data_type, T => {
+        let parts: Vec<&[<T as ArrowPrimitiveType>::Native]> =
+            arrays.iter().map(|array| &array.as_primitive::<T>().values()[..]).collect();
+        let values = indices.iter().map(|&(part, row)| parts[part][row]);
+        let array = PrimitiveArray::<T>::from_iter_values(values);
+        Some(Arc::new(array.with_data_type(data_type.clone())))
+    }, None)
 }
 
 fn string_bytes<'r>(
