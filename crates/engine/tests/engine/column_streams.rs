@@ -177,9 +177,9 @@ fn a_scan_reads_the_pages_of_its_columns_and_no_other() {
     assert_eq!(pages_of(&database, &table, &["price"]), (3 + 1, 0));
     assert_eq!(pages_of(&database, &table, &["price"]), (3, 0));
     assert_eq!(pages_of(&database, &table, &["name", "id"]), (6 + 1, 0));
-    // Each note is another one: they lie in blocks alone, and so what is read beside them.
+    // Each note is another one: they lie in blocks alone, and so what is read beside them; and the symbols that they are compressed by.
     let (streams, blocks) = pages_of(&database, &table, &["note", "id"]);
-    assert!(streams == 0 && blocks > 1_000, "{streams} pages and {blocks} blocks");
+    assert!(streams == 1 && blocks > 600, "{streams} pages and {blocks} blocks");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_table_of_keys_and_long_values_has_no_streams() {
     table.append(&batch, OnError::Raise).unwrap();
     database.compact().unwrap();
     let (streams, blocks) = pages_of(&database, &table, &["id"]);
-    assert!(streams == 0 && blocks > 500, "{streams} pages and {blocks} blocks");
+    assert!(streams == 0 && blocks > 200, "{streams} pages and {blocks} blocks");
 }
 
 #[test]
