@@ -366,15 +366,19 @@ impl ExecutionPlan for ScanExec {
         Ok(Some(Arc::new(ScanExec { partitions, properties, ..self.clone() })))
     }
 
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let scan = self.clone();
         let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema(), BATCHES_AHEAD);
-        let sender = stream.tx();
+        let (sender, rows_max) = (stream.tx(), context.session_config().batch_size());
         stream.spawn_blocking(move || {
             let read = scan.read(partition, |batch| {
                 metrics.record_output(batch.num_rows());
-                sender.blocking_send(Ok(batch)).is_ok()
+                parts_of(&batch, rows_max).all(|part| sender.blocking_send(Ok(part)).is_ok())
             });
             metrics.done();
             read.map_err(to_datafusion)
@@ -398,4 +402,10 @@ impl ExecutionPlan for ScanExec {
         let statistics = Statistics::new_unknown(&self.schema());
         Ok(Arc::new(statistics.with_num_rows(rows)))
     }
+}
+
+/// A batch in parts of so many rows: operators go over a part several times, so it should fit the processor's cache.
+fn parts_of(batch: &RecordBatch, rows_max: usize) -> impl Iterator<Item = RecordBatch> + '_ {
+    let rows = batch.num_rows();
+    (0..rows).step_by(rows_max).map(move |from| batch.slice(from, rows_max.min(rows - from)))
 }

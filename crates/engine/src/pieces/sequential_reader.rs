@@ -14,7 +14,7 @@ use crate::pieces::piece::Piece;
 const SHARE_OF_GROUP: u64 = 8;
 
 /// Rows read at once from streams, unless their groups have fewer: a power of two, as is the number of these.
-const COLUMN_CHUNK_ROWS: u64 = 8192;
+const COLUMN_CHUNK_ROWS: u64 = 32_768;
 
 /// Reads rows of one piece in sequence.
 pub struct SequentialReader {

@@ -27,8 +27,8 @@ use crate::select::selection::Selected;
 
 /// About as many partitions each of several threads should have, so that none waits long for another's last.
 const PARTITIONS_EACH: usize = 8;
-/// Rows of a batch, unless they are long.
-const BATCH_ROWS: usize = 8192;
+/// Rows of a batch, unless they are long: enough that handing it over, to Python above all, costs little beside them.
+const BATCH_ROWS: usize = 32_768;
 
 /// How the rows of a scan are read, whichever of them.
 #[derive(Clone)]
