@@ -5,6 +5,7 @@
 //! slice. What order rows stand in, and what equal keys mean, is left to others.
 
 mod projection;
+mod row_order;
 mod stored_rows;
 mod lists;
 mod set_codes;

@@ -18,6 +18,7 @@ use crate::key::fixed::with_fixed_type;
 use crate::key::{Keys, leading_word, shared_len};
 use crate::narrowing::{alike, narrowed, restored};
 use crate::rows::projection::Projection;
+use crate::rows::row_order::{order_of_words, sorted};
 use crate::value_bytes::string_offsets;
 use crate::widening::widen;
 
@@ -315,7 +316,7 @@ impl Rows {
         let word = |row: u32| leading_word(rest(row));
         match keys.width().map(|width| width - shared) {
             // Words of half the length are sorted in less time, and say all.
-            Some(0..=8) => sorted(row_count, |row| (word(row) >> 64) as u64),
+            Some(0..=8) => order_of_words(row_count, |row| (word(row) >> 64) as u64),
             Some(9..=16) => sorted(row_count, word),
             _ => {
                 let mut order: Vec<(u128, u32)> =
@@ -419,13 +420,6 @@ fn string_bytes<'r>(
     let strings = columns.filter_map(|array| string_offsets(array));
     let bytes = strings.map(|offsets| (offsets[rows.end] - offsets[rows.start]) as usize);
     keys.map_or(0, |keys| keys.bytes_in(rows.clone())) + bytes.sum::<usize>()
-}
-
-/// Row numbers in the order of words, and where these are equal in their own.
-fn sorted<W: Ord>(row_count: u32, word: impl Fn(u32) -> W) -> Vec<u32> {
-    let mut order: Vec<(W, u32)> = (0..row_count).map(|row| (word(row), row)).collect();
-    order.sort_unstable();
-    order.into_iter().map(|(_, row)| row).collect()
 }
 
 pub(super) fn take_array(array: &dyn Array, indices: &[u32]) -> ArrayRef {
