@@ -49,7 +49,7 @@ pub fn incremental(setup: &Setup, trial: &mut Trial) -> Result<()> {
             }
         }
         if columns == Columns::SimpleFloat {
-            let case = format!("{name}, rollup of {HOT_KEYS} keys, in memory");
+            let case = format!("{name}, rollup of 1,000 keys, in memory");
             let hot: Vec<_> = batches.iter().map(of_hot_keys).collect();
             held(setup, trial, &case, (columns, true), &hot, &hot)?;
         }

@@ -87,6 +87,7 @@ fn ingest_measures_appends_in_both_orders_rollups_and_rows_in_memory() {
         "basic, plain, in memory",
         "basic, plain, texts by code, in memory",
         "simple float, rollup, in memory",
+        "simple float, rollup of 1,000 keys, in memory",
         "simple float, plain, in memory",
     ];
     check_beside("ingest", &[("sqlite", &on_disk), ("skip list of rows", &in_memory)]);
