@@ -172,8 +172,8 @@ pub struct Trained {
 
 impl StringCompressor {
     /// Each string of an array of texts or bytes as codes, nulls as nulls; `None` if that saves too little, or if a table would have
-    /// to be trained and that is not allowed. O(bytes), the first time with some milliseconds of training. Takes no more room
-    /// than three quarters of the strings, and 128 KiB.
+    /// to be trained and that is not allowed. O(bytes), the first time with some milliseconds of training. Takes room for up to
+    /// one and a half times the strings while it works, and for three quarters of them then, beside 16 bytes per string and 256 KiB.
     pub fn compress(&mut self, strings: &dyn Array, may_train: bool) -> Option<ArrayRef> {
         match strings.data_type() {
             DataType::Utf8 => self.compress_all(strings.as_string::<i32>(), may_train),

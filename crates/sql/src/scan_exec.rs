@@ -33,7 +33,7 @@ use crate::predicate::Condition;
 
 /// Batches that may wait for whoever reads them.
 const BATCHES_AHEAD: usize = 2;
-/// Rows of a sample handed on at once.
+/// Rows handed on at once, which operators go over several times: those of a few columns fit a processor's cache.
 const BATCH_ROWS: usize = 8192;
 
 /// Which of the rows that pass are wanted.
@@ -151,6 +151,7 @@ impl ScanExec {
             limit: self.limit.map(|limit| limit as u64),
             threads: Some(self.threads.count),
             partition_rows: self.threads.partition_rows,
+            batch_rows: Some(BATCH_ROWS),
             interrupt: self.interrupt.clone(),
             ..Default::default()
         }
@@ -366,19 +367,15 @@ impl ExecutionPlan for ScanExec {
         Ok(Some(Arc::new(ScanExec { partitions, properties, ..self.clone() })))
     }
 
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let scan = self.clone();
         let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema(), BATCHES_AHEAD);
-        let (sender, rows_max) = (stream.tx(), context.session_config().batch_size());
+        let sender = stream.tx();
         stream.spawn_blocking(move || {
             let read = scan.read(partition, |batch| {
                 metrics.record_output(batch.num_rows());
-                parts_of(&batch, rows_max).all(|part| sender.blocking_send(Ok(part)).is_ok())
+                sender.blocking_send(Ok(batch)).is_ok()
             });
             metrics.done();
             read.map_err(to_datafusion)
@@ -402,10 +399,4 @@ impl ExecutionPlan for ScanExec {
         let statistics = Statistics::new_unknown(&self.schema());
         Ok(Arc::new(statistics.with_num_rows(rows)))
     }
-}
-
-/// A batch in parts of so many rows: operators go over a part several times, so it should fit the processor's cache.
-fn parts_of(batch: &RecordBatch, rows_max: usize) -> impl Iterator<Item = RecordBatch> + '_ {
-    let rows = batch.num_rows();
-    (0..rows).step_by(rows_max).map(move |from| batch.slice(from, rows_max.min(rows - from)))
 }

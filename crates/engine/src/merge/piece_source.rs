@@ -136,10 +136,10 @@ impl PieceSource {
         let (piece, projection) = (self.piece.clone(), self.projection.clone());
         let reader = match self.rest {
             Rest::Interval { .. } if chunk_rows >= CHUNK_ROWS => {
-                SequentialReader::of_columns(piece, projection, layout, columns)?
+                SequentialReader::of_columns(piece, projection, layout, columns, chunk_rows)?
             }
             Rest::Members { ref sets, .. } if are_dense(sets, columns.len(), &piece)? => {
-                SequentialReader::of_columns(piece, projection, layout, columns)?
+                SequentialReader::of_columns(piece, projection, layout, columns, chunk_rows)?
             }
             _ => SequentialReader::of_rows(piece, projection),
         };

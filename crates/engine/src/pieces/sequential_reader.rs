@@ -1,6 +1,6 @@
 //! Reading many rows of a piece one after the other, by columns where they lie by themselves.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use drillcore_format::dictionary::Dictionary;
@@ -13,14 +13,15 @@ use crate::pieces::piece::Piece;
 /// A smaller share of a group than one row in eight is read from blocks: a page of a stream is read whole.
 const SHARE_OF_GROUP: u64 = 8;
 
-/// Rows read at once from streams, unless their groups have fewer: a power of two, as is the number of these.
-const COLUMN_CHUNK_ROWS: u64 = 32_768;
+/// Rows read at once from streams, at least and at most, unless their groups have fewer: powers of two, as is the number of these.
+const CHUNK_ROWS: RangeInclusive<u64> = 2048..=32_768;
 
 /// Reads rows of one piece in sequence.
 pub struct SequentialReader {
     piece: Piece,
     projection: Projection,
     columns: Option<ColumnReader>,
+    chunk_rows: u64,
     /// Those that rows from blocks need, so that none is read for each chunk.
     dictionaries: Option<Vec<Arc<Dictionary>>>,
 }
@@ -28,16 +29,19 @@ pub struct SequentialReader {
 impl SequentialReader {
     /// Reads what `projection` says, with keys if it says so.
     pub fn of_rows(piece: Piece, projection: Projection) -> SequentialReader {
-        SequentialReader { piece, projection, columns: None, dictionaries: None }
+        let chunk_rows = *CHUNK_ROWS.end();
+        SequentialReader { piece, projection, columns: None, chunk_rows, dictionaries: None }
     }
 
     /// Reads what `projection` says for who needs of the key no more than some columns of the table: rows may have
-    /// these in place of keys. On disk: the directory of the streams, and a dictionary for each column of texts, once.
+    /// these in place of keys, about `rows_at_once` of them. On disk: the directory of the streams, and a dictionary for each column of
+    /// texts, once.
     pub fn of_columns(
         piece: Piece,
         projection: Projection,
         layout: &Layout,
         columns: &[usize],
+        rows_at_once: u64,
     ) -> Result<SequentialReader> {
         let reader = match piece.segment() {
             Some(segment) => {
@@ -47,7 +51,14 @@ impl SequentialReader {
             }
             _ => None,
         };
-        Ok(SequentialReader { piece, projection, columns: reader, dictionaries: None })
+        // The power of two that is no more.
+        let chunk_rows = 1 << rows_at_once.clamp(*CHUNK_ROWS.start(), *CHUNK_ROWS.end()).ilog2();
+        Ok(SequentialReader { piece, projection, columns: reader, chunk_rows, dictionaries: None })
+    }
+
+    /// What is read.
+    pub fn projection(&self) -> &Projection {
+        &self.projection
     }
 
     /// Whether there are columns to read.
@@ -58,7 +69,7 @@ impl SequentialReader {
     /// How many rows are best read at once: from multiple to multiple of that.
     pub fn chunk_rows(&self) -> u64 {
         let of_group = self.columns.as_ref().map(ColumnReader::group_rows);
-        COLUMN_CHUNK_ROWS.min(of_group.unwrap_or(COLUMN_CHUNK_ROWS))
+        self.chunk_rows.min(of_group.unwrap_or(self.chunk_rows))
     }
 
     /// Some of the `in_sequence` rows that will be read one after the other, from streams, if that is worth it. They must

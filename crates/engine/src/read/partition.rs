@@ -29,6 +29,8 @@ use crate::select::selection::Selected;
 const PARTITIONS_EACH: usize = 8;
 /// Rows of a batch, unless they are long: enough that handing it over, to Python above all, costs little beside them.
 const BATCH_ROWS: usize = 32_768;
+/// Rows of a batch that are copied from several pieces, which are few in the processor's caches, or of which few may pass.
+const COPIED_ROWS: usize = 8192;
 
 /// How the rows of a scan are read, whichever of them.
 #[derive(Clone)]
@@ -145,14 +147,16 @@ impl ScanPlan {
         }
     }
 
-    /// Wants at most so many rows, and reads no more at once.
-    pub fn limited(self, limit: Option<u64>) -> ScanPlan {
-        let batch_rows = match (limit, &self.test) {
+    /// Wants at most so many rows, and at most some in a batch.
+    pub fn limited(self, limit: Option<u64>, batch_rows: Option<usize>) -> ScanPlan {
+        let worth = match (limit, &self.test) {
             (Some(limit), None) => usize::try_from(limit).unwrap_or(usize::MAX),
             // Who knows how many rows pass.
-            _ => BATCH_ROWS,
+            (Some(_), Some(_)) => COPIED_ROWS,
+            (None, _) => BATCH_ROWS,
         };
-        ScanPlan { limit, batch_rows: batch_rows.clamp(1, BATCH_ROWS), ..self }
+        let batch_rows = batch_rows.unwrap_or(BATCH_ROWS).min(worth).clamp(1, BATCH_ROWS);
+        ScanPlan { limit, batch_rows, ..self }
     }
 }
 
@@ -337,7 +341,8 @@ impl Source {
             }
             last => {
                 group.extend(last);
-                let merger = Merger::new(group, *direction, fold.clone(), *batch_rows)?;
+                let batch_rows = (*batch_rows).min(COPIED_ROWS);
+                let merger = Merger::new(group, *direction, fold.clone(), batch_rows)?;
                 let merger = if plan.shows_keys { merger } else { merger.without_keys() };
                 Ok(Source::Merged(merger.into()))
             }

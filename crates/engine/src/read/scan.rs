@@ -44,6 +44,8 @@ pub struct ScanRequest {
     pub threads: Option<usize>,
     /// About how many rows a thread reads at once; by default as many as are worth it.
     pub partition_rows: Option<u64>,
+    /// The most rows of a batch; by default 32,768, and 8,192 where rows of several pieces are merged. Long rows are fewer.
+    pub batch_rows: Option<usize>,
     /// Ends the scan early.
     pub interrupt: Interrupt,
 }
@@ -118,7 +120,7 @@ impl TableSnapshot {
         let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
         let (memory, interrupt) = (self.table().reads.clone(), request.interrupt.clone());
         let plan = ScanPlan::new(layout, columns, test, fold, direction, memory, interrupt);
-        Ok(KeyPartition::new(selected, plan.limited(request.limit)))
+        Ok(KeyPartition::new(selected, plan.limited(request.limit, request.batch_rows)))
     }
 }
 

@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, StringArray};
+use drillcore_format::byte_bounds;
 use drillcore_format::dictionary::Dictionary;
 use drillcore_format::key::encode_value;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::statistics_page::ColumnZones;
+use drillcore_storage::segments::segment::End;
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::{side_by_side, threads_for};
@@ -167,6 +169,9 @@ pub fn count_sets(
     Ok(())
 }
 
+/// Rows whose set column is read at once.
+const ROWS_AT_ONCE: u64 = 8192;
+
 /// What a code of no set that is wanted stands for.
 const NO_SET: u32 = u32::MAX;
 
@@ -199,7 +204,7 @@ fn set_dictionary(layout: &Layout, piece: &Piece) -> Result<Option<Arc<Dictionar
 fn set_reader(layout: &Layout, piece: &Piece) -> Result<SequentialReader> {
     let columns = [set_column(layout)];
     let projection = layout.projection(&columns);
-    SequentialReader::of_columns(piece.clone(), projection, layout, &columns)
+    SequentialReader::of_columns(piece.clone(), projection, layout, &columns, ROWS_AT_ONCE)
 }
 
 /// For each text the position of its set among those wanted, and that of the set of nulls.
@@ -252,7 +257,7 @@ fn for_each_chunk(
     while from < range.end {
         interrupt.check()?;
         let chunk = reader.chunk_rows();
-        let to = (from + chunk - from % chunk).min(range.end);
+        let mut to = (from + chunk - from % chunk).min(range.end);
         let in_sequence = range.end - from;
         let mut done = Ok(());
         let mut each_of = |chunk: Chunk<'_>| {
@@ -273,7 +278,12 @@ fn for_each_chunk(
         if !by_code {
             let rows = match reader.read_columns(from..to, in_sequence)? {
                 Some(rows) => rows,
-                None => reader.read_rows(from..to)?,
+                None => {
+                    // Set names of kilobytes are read a few at a time.
+                    let (first, most) = (End::First, byte_bounds::chunk());
+                    to = piece.portion(from..to, first, reader.projection(), most)?.end;
+                    reader.read_rows(from..to)?
+                }
             };
             each(Chunk::Rows { first: from, rows })?;
         }

@@ -27,6 +27,7 @@ pub fn order_of_words(row_count: u32, word: impl Fn(u32) -> u64) -> Vec<u32> {
     let numbered = words.iter().zip(0u64..);
     let mut order: Vec<u64> =
         numbered.map(|(word, row)| (word - least) >> unused_bits << row_bits | row).collect();
+    drop(words);
     let digits = distance_bits.div_ceil(DIGIT_BITS);
     if digits > DIGITS_MAX || order.len() < ROWS_MIN {
         order.sort_unstable();

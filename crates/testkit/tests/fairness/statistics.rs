@@ -334,7 +334,7 @@ fn boundaries() -> Boundaries {
         }
         before = after;
     }
-    assert!(blocks.len() > 500 && pages.len() >= 2, "{} {}", blocks.len(), pages.len());
+    assert!(blocks.len() > 300 && pages.len() >= 2, "{} {}", blocks.len(), pages.len());
 
     let _hold = db.hold_maintenance();
     append((DISK_ROWS..DISK_ROWS + 300).collect());
