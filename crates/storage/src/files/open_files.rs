@@ -34,8 +34,9 @@ const ATTEMPTS: u32 = 8;
 /// ... and how long it waits where none of ours could be closed: reads end soon.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How long a wave waits for others that have files open: a wave may have a page that takes very long.
-const TURN_PATIENCE: Duration = Duration::from_millis(200);
+/// How long a wave waits for others that have files open: a wave may have a page that takes very long. In tests no page does, but the
+/// machine may be busy.
+const TURN_PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 20_000 } else { 200 });
 
 /// All pools of the process: descriptors are its own, not a database's.
 static POOLS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
