@@ -375,17 +375,17 @@ def test_a_closed_reader_says_so_and_its_snapshots_stay(folder: Path, writer: Da
 
 
 def test_a_scan_of_a_reader_goes_on_while_its_files_are_replaced(writer: Database, reader: Database) -> None:
-    writer.table("events").append(event_rows(1000, 20_000))
+    writer.table("events").append(event_rows(1000, 80_000))
     writer.compact()
     reader.refresh()
     batches = reader.table("events").scan().batches()
     first = next(batches)
-    assert first.num_rows < 20_000, "nothing is left to read"
-    writer.table("events").append(event_rows(20_000, 20_001))
+    assert first.num_rows < 80_000, "nothing is left to read"
+    writer.table("events").append(event_rows(80_000, 80_001))
     writer.compact()
     reader.refresh()
     writer.compact()
-    assert pa.Table.from_batches([first, *batches]).equals(event_rows(0, 20_000))
+    assert pa.Table.from_batches([first, *batches]).equals(event_rows(0, 80_000))
 
 
 @pytest.mark.parametrize("direct_io", [False, True])
