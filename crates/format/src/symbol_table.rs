@@ -1,7 +1,7 @@
 //! Symbol tables: strings as codes of a byte each, which stand for up to eight bytes that often follow each other.
 //!
 //! This is *FSST* (Boncz, Neumann and Leis, VLDB 2020). A table serves all strings of a column of a segment, and each string
-//! is compressed by itself: whoever wants one row takes one row apart. Tables are trained, and strings compressed, by the
+//! is compressed by itself: a read of one row decodes one row. Tables are trained, and strings compressed, by the
 //! crate `fsst`; codes are taken apart here, where each of them is checked.
 
 use std::sync::Arc;
@@ -301,7 +301,7 @@ impl Codes {
         Some(())
     }
 
-    /// The compressed strings, of so many parts each and all before it.
+    /// The compressed strings. `parts` counts, for each string, its parts and those of the strings before it.
     fn array<T: ByteArrayType<Offset = i32>>(
         mut self,
         parts: &[usize],

@@ -77,7 +77,7 @@ impl<T: Clone> Latch<T> {
     /// Sets the value, if it is not set yet.
     pub fn set(&self, value: T) {
         let _ = self.value.set(value);
-        // Whoever found no value while it held the lock waits by now, and is woken.
+        // A thread that held the lock and found no value is waiting by now, and is woken.
         drop(self.lock.lock());
         self.is_set.notify_all();
     }

@@ -40,11 +40,11 @@ fn batch(rows: i64, first: i64) -> RecordBatch {
     RecordBatch::try_new(schema(), columns).unwrap()
 }
 
-/// How often the appending thread asks for memory for a batch of so many rows, in a new table.
+/// How often the appending thread asks for memory for a batch of `rows` rows, in a new table.
 fn requests(spec: &TableSpec, rows: i64) -> u64 {
     let db = Database::in_memory(Options::default()).unwrap();
     let table = db.create_table("rows", spec.clone()).unwrap();
-    // What is made once, by the first append.
+    // The first append allocates what later ones use again.
     table.append(&batch(10, 0), OnError::Raise).unwrap();
     let batch = batch(rows, 10);
     let before = CountingAllocator::requests();

@@ -147,7 +147,7 @@ impl ScanPlan {
         }
     }
 
-    /// Wants at most so many rows, and at most some in a batch.
+    /// Returns no more than `limit` rows, and no more than `batch_rows` in a batch.
     pub fn limited(self, limit: Option<u64>, batch_rows: Option<usize>) -> ScanPlan {
         let worth = match (limit, &self.test) {
             (Some(limit), None) => usize::try_from(limit).unwrap_or(usize::MAX),

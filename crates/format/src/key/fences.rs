@@ -153,7 +153,7 @@ impl KeyFences {
 }
 
 impl EvenWords {
-    /// Of keys that have so many bytes, the first of them in common. `None` if they are shorter than a word, or all the same.
+    /// Reads keys of `width` bytes, the first `shared` of which they have in common. `None` if they are shorter than a word, or all the same.
     fn new(width: usize, shared: usize) -> Option<EvenWords> {
         let at = shared.min(width.checked_sub(WORD)?);
         let dropped = 8 * (shared - at) as u32;

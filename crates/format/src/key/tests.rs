@@ -373,7 +373,7 @@ proptest! {
     }
 }
 
-/// Sorted keys, so many that their fences have several levels: numbers of two to eight bytes, two of them, or texts. They lie
+/// Sorted keys, enough for fences of several levels: numbers of two to eight bytes, two of them, or texts. They lie
 /// evenly or far apart at one end, and some come many times.
 fn many_keys() -> impl Strategy<Value = Keys> {
     let len = prop_oneof![1_000..3_000u64, 16_000..18_000u64];

@@ -41,8 +41,8 @@ const WAITING_BYTES_MAX: u64 = 4 << 20;
 /// A block is closed when its long values reach this many bytes, because its rows may be read together.
 const BLOCK_EXTENT_BYTES: u64 = 256 << 10;
 
-/// A block is closed when its compressed strings had this many bytes: they may take few in it, or one place if they are all alike, and
-/// whoever reads blocks by their bytes has room for so many times as much.
+/// A block is closed when its strings had this many bytes before they were compressed. Strings that are all alike take no room in a
+/// block, and readers bound what they read at once by the bytes of blocks.
 const BLOCK_UNCOMPRESSED_BYTES: usize = 64 << 10;
 
 /// A segment under construction.
