@@ -14,14 +14,19 @@ pub(crate) mod fixed;
 mod keys;
 mod keys_builder;
 mod encoding;
+mod key_writer;
+mod text;
 mod from_columns;
 mod bound;
+mod codes;
 mod fences;
 #[cfg(test)]
 mod tests;
 
 pub use bound::Bound;
 pub(crate) use bound::compare_parts;
+pub use codes::{CodedKeys, KeyCodes, KnownCodes, encode_keys_by_code, give_codes_always};
+pub(crate) use codes::{coded_alike, settled};
 pub(crate) use encoding::shared_len;
 pub use encoding::{
     decode_column, decode_values, encode_value, has_more_columns, leading_word, separator,

@@ -52,6 +52,16 @@ impl Bound {
         Bound { bytes, past_prefix: false }
     }
 
+    /// Behind all keys that begin with some bytes, or before them.
+    pub(super) fn of_parts(bytes: Vec<u8>, past_prefix: bool) -> Bound {
+        Bound { bytes, past_prefix }
+    }
+
+    /// What [`Bound::of_parts`] makes it of.
+    pub(super) fn parts(&self) -> (&[u8], bool) {
+        (&self.bytes, self.past_prefix)
+    }
+
     /// Appends it: whether it lies behind all keys with its prefix, then the prefix.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(u8::from(self.past_prefix));

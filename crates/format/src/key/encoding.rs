@@ -117,7 +117,7 @@ pub fn has_more_columns(key: &[u8], types: &[DataType]) -> Result<bool> {
 
 /// Bytes of the column that `rest` begins with; 0 at the end of a key.
 #[inline]
-fn column_len(rest: &[u8], width: Option<usize>) -> Result<usize> {
+pub(super) fn column_len(rest: &[u8], width: Option<usize>) -> Result<usize> {
     let len = match (rest.split_first(), width) {
         (None, _) => 0,
         (Some((&NULL, _)), _) => 1,
@@ -299,6 +299,18 @@ pub fn leading_word(key: &[u8]) -> u128 {
             bytes[..key.len()].copy_from_slice(key);
             u128::from_be_bytes(bytes)
         }
+    }
+}
+
+/// The number that bytes are, the most significant first: eight at most.
+#[inline]
+pub(super) fn number_of(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_be_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+        _ => bytes.iter().fold(0, |number, byte| number << u8::BITS | u64::from(*byte)),
     }
 }
 

@@ -8,13 +8,12 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
 use crate::key::encoding::{
-    END, NULL, PRESENT, needs_escape, payload_width, put_string, string_len,
+    END, NULL, PRESENT, needs_escape, number_of, payload_width, put_string, string_len,
 };
 use crate::key::fixed::{Fixed, with_fixed_type};
+use crate::key::key_writer::KeyWriter;
 use crate::key::keys::{Keys, offset};
-
-/// Bytes that are moved at once, however few are wanted: a length that is known takes a few instructions, others a call.
-const CHUNK: usize = 16;
+use crate::key::text::Text;
 
 /// Encodes one key a row from key columns of equal length, most significant first.
 ///
@@ -25,7 +24,11 @@ pub fn encode_keys(columns: &[ArrayRef]) -> Keys {
     if let Some(widths) = even_widths(columns) {
         return encode_even(columns, &widths, row_count);
     }
-    let payloads: Vec<Payloads> = columns.iter().map(Payloads::of).collect();
+    put_plain(&columns.iter().map(Payloads::of).collect::<Vec<_>>(), row_count)
+}
+
+/// [`encode_keys`] of columns that are not all of one length.
+pub(super) fn put_plain(payloads: &[Payloads<'_>], row_count: usize) -> Keys {
     let bytes_max = payloads.iter().map(|column| column.bytes_max(row_count)).sum();
     let mut out = KeyWriter::new(bytes_max);
     let mut offsets = Vec::with_capacity(row_count + 1);
@@ -40,7 +43,7 @@ pub fn encode_keys(columns: &[ArrayRef]) -> Keys {
 }
 
 /// The length of each column's values, tags included, where no value is a string or null.
-fn even_widths(columns: &[ArrayRef]) -> Option<Vec<usize>> {
+pub(super) fn even_widths(columns: &[ArrayRef]) -> Option<Vec<usize>> {
     let width = |column: &ArrayRef| match column.null_count() {
         0 => payload_width(column.data_type()).map(|width| 1 + width),
         _ => None,
@@ -74,12 +77,13 @@ fn encode_even(columns: &[ArrayRef], widths: &[usize], row_count: usize) -> Keys
 }
 
 /// The payloads of one column's values, which they write behind their tags, found by row.
-struct Payloads<'c> {
+pub(super) struct Payloads<'c> {
     /// Of texts without their ends.
     bytes: Cow<'c, [u8]>,
     places: Places<'c>,
     /// By row, if some are null.
     nulls: Option<NullBuffer>,
+    are_texts: bool,
 }
 
 /// Where payloads lie.
@@ -90,12 +94,6 @@ enum Places<'c> {
     Texts(Cow<'c, [i32]>),
     /// Of texts that occur several times: the number of each row's text, and where texts begin.
     Codes(Vec<usize>, Cow<'c, [i32]>),
-}
-
-/// A buffer that keys are written into, one behind the other.
-struct KeyWriter {
-    bytes: Vec<u8>,
-    at: usize,
 }
 
 impl<'c> Payloads<'c> {
@@ -130,7 +128,46 @@ impl<'c> Payloads<'c> {
                 (Cow::Owned(bytes), Places::Even(width))
             }, panic!("{data_type} is not a key type")),
         };
-        Payloads { bytes, places, nulls }
+        let are_texts = payload_width(column.data_type()).is_none();
+        Payloads { bytes, places, nulls, are_texts }
+    }
+
+    pub fn are_texts(&self) -> bool {
+        self.are_texts
+    }
+
+    /// The number of each row's text, of texts that come as a dictionary.
+    pub fn entries(&self) -> Option<&[usize]> {
+        match &self.places {
+            Places::Codes(codes, _) => Some(codes),
+            Places::Even(_) | Places::Texts(_) => None,
+        }
+    }
+
+    /// The text with a number, without its end. Panics unless the values are texts.
+    #[inline]
+    pub fn entry(&self, number: usize) -> Text<'_> {
+        let (Places::Texts(offsets) | Places::Codes(_, offsets)) = &self.places else {
+            unreachable!("asked of texts")
+        };
+        let (begin, end) = (offsets[number] as usize, offsets[number + 1] as usize);
+        Text::within(&self.bytes, begin, end - begin)
+    }
+
+    /// The text of a row, without its end; `None` is null.
+    #[inline]
+    pub fn text(&self, row: usize) -> Option<Text<'_>> {
+        (!self.is_null(row)).then(|| match &self.places {
+            Places::Codes(codes, _) => self.entry(codes[row]),
+            Places::Texts(_) | Places::Even(_) => self.entry(row),
+        })
+    }
+
+    /// The payloads of all rows as numbers that have the same order; `None` is null. They have eight bytes or fewer.
+    pub fn numbers(&self, rows: usize) -> impl Iterator<Item = Option<u64>> {
+        let Places::Even(width) = self.places else { unreachable!("asked of numbers") };
+        let payloads = self.bytes.chunks_exact(width).take(rows);
+        payloads.enumerate().map(|(row, payload)| (!self.is_null(row)).then(|| number_of(payload)))
     }
 
     pub fn is_null(&self, row: usize) -> bool {
@@ -195,41 +232,4 @@ fn texts(array: &dyn Array) -> (Cow<'_, [u8]>, Cow<'_, [i32]>) {
         begins.push(offset(escaped.len()));
     }
     (escaped.into(), begins.into())
-}
-
-impl KeyWriter {
-    /// With room for keys of `bytes_max` bytes together, and for what [`KeyWriter::copy`] moves too much.
-    pub fn new(bytes_max: usize) -> KeyWriter {
-        KeyWriter { bytes: vec![0; bytes_max + CHUNK], at: 0 }
-    }
-
-    /// Bytes of the keys so far.
-    pub fn len(&self) -> usize {
-        self.at
-    }
-
-    #[inline]
-    fn push(&mut self, byte: u8) {
-        self.bytes[self.at] = byte;
-        self.at += 1;
-    }
-
-    /// Writes `len` of the bytes from `begin` on.
-    #[inline]
-    fn copy(&mut self, bytes: &[u8], begin: usize, len: usize) {
-        match bytes.get(begin..begin + CHUNK) {
-            // What is too much is written over by what follows, or is behind the last key.
-            Some(chunk) if len <= CHUNK => {
-                self.bytes[self.at..self.at + CHUNK].copy_from_slice(chunk);
-            }
-            _ => self.bytes[self.at..self.at + len].copy_from_slice(&bytes[begin..begin + len]),
-        }
-        self.at += len;
-    }
-
-    pub fn finish(mut self) -> Vec<u8> {
-        self.bytes.truncate(self.at);
-        self.bytes.shrink_to_fit();
-        self.bytes
-    }
 }

@@ -26,6 +26,17 @@ pub(super) enum Ends<'k> {
     Uneven(i32, &'k [i32]),
 }
 
+impl Ends<'_> {
+    /// Where a key ends.
+    #[inline]
+    pub fn of(&self, row: usize) -> usize {
+        match self {
+            Ends::Even(width) => (row + 1) * width,
+            Ends::Uneven(first, ends) => (ends[row] - first) as usize,
+        }
+    }
+}
+
 impl Keys {
     /// Keys by the places where they begin, and the end of the last. O(keys).
     ///
@@ -168,6 +179,15 @@ impl Keys {
             Some(width) => picks.len() * width,
             None => picks.iter().map(|&(part, row)| parts[part].bytes_in(row..row + 1)).sum(),
         }
+    }
+
+    /// Whether the bytes are those that other keys hold.
+    pub fn shares_bytes_with(&self, other: &Keys) -> bool {
+        let bytes = |keys: &Keys| match &keys.0 {
+            Form::Even { bytes, .. } => bytes.as_ptr(),
+            Form::Uneven(keys) => keys.values().as_ptr(),
+        };
+        std::ptr::eq(bytes(self), bytes(other))
     }
 
     /// Bytes of the buffers held. A buffer that other keys share counts whole.

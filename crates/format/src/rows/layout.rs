@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions
 use arrow_schema::{DataType, SchemaRef};
 
 use crate::error::{FormatError, Result};
-use crate::key::{Keys, decode_column, encode_keys};
+use crate::key::{KeyCodes, Keys, decode_column, encode_keys};
 use crate::rows::lists::{decode_lists, encode_lists};
 use crate::rows::projection::Projection;
 use crate::rows::set_codes::{Compared, SetCodes};
@@ -213,7 +213,7 @@ impl Layout {
     /// the first. Decodes the key columns; fails on keys that do not decode.
     pub fn stored_columns(&self, rows: &Rows) -> Result<Vec<ArrayRef>> {
         let array = |place: &Place| match *place {
-            Place::Key(position) => decode_column(rows.keys(), self.key_types(), position),
+            Place::Key(position) => self.decode_key(rows, position),
             Place::Value(index) => Ok(rows.value(index).clone()),
         };
         self.shared.places.iter().map(array).collect()
@@ -224,6 +224,15 @@ impl Layout {
     /// Keys, whose texts may come as dictionaries, and lists are encoded; other values are shared with the batch, or copied where they are a
     /// small part of a larger buffer. Panics if the batch has other columns.
     pub fn encode(&self, batch: &RecordBatch) -> Rows {
+        self.encode_with(batch, |columns| (encode_keys(columns), None))
+    }
+
+    /// [`Layout::encode`] with keys as `keys` makes them of the key's columns, of which there is one at least.
+    pub fn encode_with(
+        &self,
+        batch: &RecordBatch,
+        keys: impl FnOnce(&[ArrayRef]) -> (Keys, Option<KeyCodes>),
+    ) -> Rows {
         let fields = self.shared.schema.columns.fields();
         assert_eq!(batch.num_columns(), fields.len(), "the batch has other columns than the table");
         let places = &self.shared.places;
@@ -236,9 +245,9 @@ impl Layout {
         }
         let key_columns: Vec<ArrayRef> =
             self.shared.schema.key.iter().map(|column| batch.column(*column).clone()).collect();
-        let keys = match key_columns.len() {
-            0 => Keys::even(batch.num_rows(), 0, Vec::new()),
-            _ => encode_keys(&key_columns),
+        let (keys, codes) = match key_columns.len() {
+            0 => (Keys::even(batch.num_rows(), 0, Vec::new()), None),
+            _ => keys(&key_columns),
         };
         let mut values: Vec<Option<ArrayRef>> = vec![None; self.shared.value_types.len()];
         if let Some(first) = values.first_mut() {
@@ -252,7 +261,7 @@ impl Layout {
         // What is left stores no column any more.
         let nothing = || new_null_array(&DataType::Null, batch.num_rows());
         let values = values.into_iter().map(|value| value.unwrap_or_else(nothing)).collect();
-        Rows::new(batch.num_rows(), Some(keys), values)
+        Rows::new(batch.num_rows(), None, values).with_keys(keys, codes.map(Arc::new))
     }
 
     /// Whether rows can be tombstones, told by their first value, a bool.
@@ -334,7 +343,19 @@ impl Layout {
     fn key_column(&self, rows: &Rows, position: usize) -> Result<ArrayRef> {
         match rows.key_column(position) {
             Some(column) => Ok(column.clone()),
-            None => decode_column(rows.keys(), self.key_types(), position),
+            None => self.decode_key(rows, position),
+        }
+    }
+
+    /// A column of the key out of keys.
+    fn decode_key(&self, rows: &Rows, position: usize) -> Result<ArrayRef> {
+        let types = self.key_types();
+        match rows.key_codes() {
+            None => decode_column(rows.keys(), types, position),
+            Some(codes) => {
+                let alone = codes.spelled_column(rows.keys(), position);
+                decode_column(&alone, &types[position..=position], 0)
+            }
         }
     }
 
@@ -364,7 +385,7 @@ impl Layout {
         let codes = match (self.set_array(rows, column), self.shared.places[column]) {
             (Some(array), _) => SetCodes::of_array(array),
             (None, Place::Key(position)) => {
-                SetCodes::of_key_column(rows.keys(), self.key_types(), position)?
+                SetCodes::of_key_column(rows, self.key_types(), position)?
             }
             // Written before the column was added.
             (None, Place::Value(_)) => SetCodes::of_nulls(rows.len()),
@@ -386,7 +407,7 @@ impl Layout {
         match (compared, array, place) {
             (Some(compared), Some(array), _) => compared.in_array(array.as_string(), each),
             (Some(compared), None, Place::Key(position)) => {
-                compared.in_keys(rows.keys(), self.key_types(), position, each)?;
+                compared.in_keys(&rows.spelled_keys(), self.key_types(), position, each)?;
             }
             _ => {
                 let SetCodes { values, codes } =

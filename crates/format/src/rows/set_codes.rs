@@ -12,6 +12,7 @@ use foldhash::fast::FixedState;
 use crate::error::Result;
 use crate::key::fixed::{Fixed, with_fixed_type};
 use crate::key::{Keys, decode_values, encode_value, split_column};
+use crate::rows::stored_rows::Rows;
 
 /// The set of each row, as a code into the distinct set values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +34,25 @@ impl SetCodes {
 
     /// Codes of the key column at `position`; costs a walk over each key up to that column.
     pub(super) fn of_key_column(
-        keys: &Keys,
+        rows: &Rows,
         types: &[DataType],
         position: usize,
     ) -> Result<SetCodes> {
-        let mut coder = Coder::new(keys.len());
-        for key in keys.iter() {
-            let value = split_column(key, types, position)?;
+        if let Some(codes) = rows.key_codes()
+            && let Some(of_rows) = codes.codes_of(rows.keys(), position)
+        {
+            let mut coder = Coder::new(rows.len());
+            for code in of_rows {
+                coder.push(Some(code), || Box::from(codes.value(position, code)));
+            }
+            return Ok(coder.finish());
+        }
+        let mut coder = Coder::new(rows.len());
+        for key in rows.keys().iter() {
+            let value = match rows.key_codes() {
+                None => split_column(key, types, position)?,
+                Some(codes) => codes.plain_value(key, position).expect("codes were looked at"),
+            };
             coder.push(Some(value), || value.into());
         }
         Ok(coder.finish())

@@ -15,7 +15,7 @@ use arrow_select::take::take;
 
 use crate::byte_bounds;
 use crate::key::fixed::with_fixed_type;
-use crate::key::{Keys, leading_word, shared_len};
+use crate::key::{KeyCodes, Keys, coded_alike, leading_word, settled, shared_len};
 use crate::narrowing::{alike, narrowed, restored};
 use crate::rows::projection::Projection;
 use crate::rows::row_order::{order_of_words, sorted};
@@ -33,6 +33,8 @@ const OVERFULL: &str = "parts have the same types, and strings that fit an array
 pub struct Rows {
     len: usize,
     keys: Option<Keys>,
+    /// What the codes in the keys stand for, of rows as a run holds them.
+    codes: Option<Arc<KeyCodes>>,
     /// Columns of the key with their positions in it, of rows that were read by columns.
     key_columns: Vec<(usize, ArrayRef)>,
     values: Vec<ArrayRef>,
@@ -43,7 +45,7 @@ impl Rows {
     pub fn new(len: usize, keys: Option<Keys>, values: Vec<ArrayRef>) -> Rows {
         assert!(keys.as_ref().is_none_or(|keys| keys.len() == len), "one key a row");
         assert!(values.iter().all(|array| array.len() == len), "one value a row and column");
-        Rows { len, keys, key_columns: Vec::new(), values }
+        Rows { len, keys, codes: None, key_columns: Vec::new(), values }
     }
 
     /// Rows without keys, that hold columns of the key instead, each with its position there. Who compares keys cannot
@@ -55,7 +57,30 @@ impl Rows {
     ) -> Rows {
         let all = key_columns.iter().map(|(_, array)| array).chain(&values);
         assert!(all.into_iter().all(|array| array.len() == len), "one value a row and column");
-        Rows { len, keys: None, key_columns, values }
+        Rows { len, keys: None, codes: None, key_columns, values }
+    }
+
+    /// The same values with other keys, which are by code if `codes` says so. Panics if there are not as many.
+    pub fn with_keys(&self, keys: Keys, codes: Option<Arc<KeyCodes>>) -> Rows {
+        assert_eq!(keys.len(), self.len, "one key a row");
+        Rows { keys: Some(keys), codes, ..self.clone() }
+    }
+
+    /// What the codes in the keys stand for. Of rows without codes, keys are as they are encoded.
+    pub fn key_codes(&self) -> Option<&Arc<KeyCodes>> {
+        self.codes.as_ref()
+    }
+
+    /// The keys as they are encoded, without codes. O(bytes) of rows with codes, else O(1).
+    pub fn spelled_keys(&self) -> Keys {
+        self.spelled(self.keys().clone())
+    }
+
+    fn spelled(&self, keys: Keys) -> Keys {
+        match &self.codes {
+            None => keys,
+            Some(codes) => codes.spelled(&keys),
+        }
     }
 
     /// The column at a position of the key, of rows that were read by columns.
@@ -69,6 +94,7 @@ impl Rows {
         Rows {
             len: self.len,
             keys: self.keys.clone(),
+            codes: self.codes.clone(),
             key_columns: self.key_columns.clone(),
             values,
         }
@@ -89,12 +115,12 @@ impl Rows {
         self.keys.is_some()
     }
 
-    /// Panics if the rows were fetched without keys.
+    /// The keys as they are held: by code if there are [`Rows::key_codes`]. Panics if the rows were fetched without keys.
     pub fn keys(&self) -> &Keys {
         self.keys.as_ref().expect("the rows were fetched without keys")
     }
 
-    /// The encoded key of a row. Panics if the rows were fetched without keys.
+    /// The encoded key of a row, as it is held. Panics if the rows were fetched without keys.
     pub fn key(&self, row: usize) -> &[u8] {
         self.keys().value(row)
     }
@@ -116,15 +142,15 @@ impl Rows {
     pub fn project(&self, projection: &Projection, range: Range<usize>) -> Rows {
         if range == (0..self.len) {
             // A slice would count the nulls of all rows.
-            return self.projected(projection, self.len, || self.keys().clone(), Arc::clone);
+            return self.projected(projection, self.len, || self.spelled_keys(), Arc::clone);
         }
-        let keys = || self.keys().slice(range.start, range.len());
+        let keys = || self.spelled(self.keys().slice(range.start, range.len()));
         let pick = |array: &ArrayRef| array.slice(range.start, range.len());
         self.projected(projection, range.len(), keys, pick)
     }
 
-    /// [`Rows::project`] of all rows in the types in which they are held: columns of [narrowed](Rows::narrowed) rows stay narrow.
-    /// Shares the arrays.
+    /// [`Rows::project`] of all rows in the types in which they are held: columns of [narrowed](Rows::narrowed) rows stay narrow,
+    /// and keys by code. Shares the arrays.
     pub fn project_held(&self, projection: &Projection) -> Rows {
         let value = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
             Some(array) if *data_type != DataType::Null => array.clone(),
@@ -133,6 +159,7 @@ impl Rows {
         Rows {
             len: self.len,
             keys: self.keys.clone().filter(|_| projection.keys),
+            codes: self.codes.clone().filter(|_| projection.keys),
             key_columns: Vec::new(),
             values: projection.values.iter().zip(&projection.types).map(value).collect(),
         }
@@ -140,6 +167,9 @@ impl Rows {
 
     /// [`Rows::project`] of all rows, if it copies none: the columns are held as they are to be shown.
     pub fn shared(&self, projection: &Projection) -> Option<Rows> {
+        if projection.keys && self.codes.is_some() {
+            return None;
+        }
         let mut columns = projection.values.iter().zip(&projection.types);
         let is_held = |(&index, data_type): (&usize, &DataType)| {
             self.values.get(index).is_some_and(|array| array.data_type() == data_type)
@@ -149,7 +179,7 @@ impl Rows {
 
     /// [`Rows::project`] of the rows at `indices`, copied in that order into arrays of exact size.
     pub fn project_rows(&self, projection: &Projection, indices: &[u32]) -> Rows {
-        let keys = || self.keys().take(indices);
+        let keys = || self.spelled(self.keys().take(indices));
         self.projected(projection, indices.len(), keys, |array| take_array(array, indices))
     }
 
@@ -166,6 +196,7 @@ impl Rows {
         Rows {
             len,
             keys: projection.keys.then(keys),
+            codes: None,
             key_columns: Vec::new(),
             values: projection.values.iter().zip(&projection.types).map(value).collect(),
         }
@@ -208,6 +239,7 @@ impl Rows {
         Rows {
             len: self.len,
             keys: self.keys.clone().filter(|_| to.keys),
+            codes: self.codes.clone().filter(|_| to.keys),
             key_columns: self.key_columns.clone(),
             values: to.values.iter().map(|index| self.values[place(index)].clone()).collect(),
         }
@@ -216,7 +248,7 @@ impl Rows {
     /// The same rows without keys. Shares the arrays.
     pub fn without_keys(&self) -> Rows {
         let (key_columns, values) = (self.key_columns.clone(), self.values.clone());
-        Rows { len: self.len, keys: None, key_columns, values }
+        Rows { len: self.len, keys: None, codes: None, key_columns, values }
     }
 
     /// Shares the arrays: the slice keeps the whole buffers alive.
@@ -225,6 +257,7 @@ impl Rows {
         Rows {
             len,
             keys: self.keys.as_ref().map(|keys| keys.slice(offset, len)),
+            codes: self.codes.clone(),
             key_columns: self.each_key_column(|array| array.slice(offset, len)),
             values: self.values.iter().map(|array| array.slice(offset, len)).collect(),
         }
@@ -235,6 +268,7 @@ impl Rows {
         Rows {
             len: indices.len(),
             keys: self.keys.as_ref().map(|keys| keys.take(indices)),
+            codes: self.codes.clone(),
             key_columns: self.each_key_column(|array| take_array(array, indices)),
             values: self.values.iter().map(|array| take_array(array, indices)).collect(),
         }
@@ -247,6 +281,7 @@ impl Rows {
         for part in parts {
             assert_eq!(part.has_keys(), first.has_keys(), "parts hold different columns");
             assert_eq!(part.values.len(), first.values.len(), "parts hold different columns");
+            assert!(part.has_codes_of(first), "keys of the parts are by different codes");
         }
         let column = |of: &dyn Fn(&Rows) -> &dyn Array| {
             let arrays: Vec<&dyn Array> = parts.iter().map(|part| of(part)).collect();
@@ -260,6 +295,7 @@ impl Rows {
         let rows = Rows {
             len: indices.len(),
             keys: first.has_keys().then(keys),
+            codes: first.codes.clone(),
             key_columns: Vec::new(),
             values: (0..first.values.len()).map(|at| column(&|part| part.value(at))).collect(),
         };
@@ -278,7 +314,10 @@ impl Rows {
         let all: Vec<&Keys> = parts.iter().filter_map(|part| part.keys.as_ref()).collect();
         assert!(all.is_empty() || all.len() == parts.len(), "parts hold different columns");
         let keys = (!all.is_empty()).then(|| Keys::concat(&all));
-        let width = parts.first().expect("at least one part").values.len();
+        let first = parts.first().expect("at least one part");
+        let (width, codes) = (first.values.len(), first.codes.clone());
+        let are_alike = parts.iter().all(|part| part.has_codes_of(first));
+        assert!(are_alike, "keys of the parts are by different codes");
         let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(parts.len()); width];
         for part in parts {
             assert_eq!(part.values.len(), width, "parts hold different columns");
@@ -290,13 +329,40 @@ impl Rows {
             concat(&arrays).expect(OVERFULL)
         };
         let values = columns.into_iter().map(column).collect();
-        let rows = Rows { len, keys, key_columns: Vec::new(), values };
+        let rows = Rows { len, keys, codes, key_columns: Vec::new(), values };
         assert!(rows.string_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
         rows
     }
 
     fn each_key_column(&self, pick: impl Fn(&ArrayRef) -> ArrayRef) -> Vec<(usize, ArrayRef)> {
         self.key_columns.iter().map(|(position, array)| (*position, pick(array))).collect()
+    }
+
+    /// The same rows with keys by code, if that is worth it now that rows came together or became fewer. `types` are those of all
+    /// columns of the key. O(rows) to look at some of them, O(bytes of keys) where these are written anew.
+    pub fn with_settled_codes(mut self, types: &[DataType]) -> Rows {
+        let codes = self.codes.take().map(Arc::unwrap_or_clone);
+        let (keys, codes) = settled(self.keys().clone(), codes, types);
+        self.with_keys(keys, codes.map(Arc::new))
+    }
+
+    /// The keys of several parts in the same codes, so that they compare, and what they stand for; `None` if no part has codes.
+    /// O(bytes of keys) of parts that had others.
+    pub fn keys_coded_alike(
+        parts: &[&Rows],
+        types: &[DataType],
+    ) -> Option<(Vec<Keys>, Arc<KeyCodes>)> {
+        let parts: Vec<_> = parts.iter().map(|part| (part.keys(), part.codes.as_deref())).collect();
+        coded_alike(&parts, types).map(|(keys, codes)| (keys, Arc::new(codes)))
+    }
+
+    /// Whether keys are by the same codes, or without.
+    fn has_codes_of(&self, other: &Rows) -> bool {
+        match (&self.codes, &other.codes) {
+            (None, None) => true,
+            (Some(codes), Some(of_other)) => Arc::ptr_eq(codes, of_other),
+            _ => false,
+        }
     }
 
     /// The row numbers in key order; rows with equal keys stay in their order.
@@ -344,7 +410,8 @@ impl Rows {
         (1..self.len).find(|row| !in_order(*row))
     }
 
-    /// Bytes of the keys and strings of these rows alone, whatever buffers they share. O(columns).
+    /// Bytes of the keys and strings of these rows alone, whatever buffers they share: of keys by code those that they have without,
+    /// or more. O(columns).
     pub fn string_bytes(&self) -> usize {
         self.string_spans().sum()
     }
@@ -353,7 +420,8 @@ impl Rows {
     pub fn string_bytes_by_row(&self) -> Vec<usize> {
         let mut bytes = vec![0; self.len];
         if let Some(keys) = &self.keys {
-            bytes.iter_mut().zip(keys.iter()).for_each(|(bytes, key)| *bytes += key.len());
+            let len = |row: usize| key_bytes(keys, self.codes.as_deref(), row..row + 1);
+            bytes.iter_mut().enumerate().for_each(|(row, bytes)| *bytes += len(row));
         }
         for offsets in self.offsets() {
             for (bytes, ends) in bytes.iter_mut().zip(offsets.windows(2)) {
@@ -365,14 +433,19 @@ impl Rows {
 
     /// Bytes of the keys and strings of some rows. O(columns).
     pub fn string_bytes_in(&self, rows: Range<usize>) -> usize {
-        string_bytes(self.keys.as_ref(), self.values.iter(), &rows)
+        let keys = self
+            .keys
+            .as_ref()
+            .map_or(0, |keys| key_bytes(keys, self.codes.as_deref(), rows.clone()));
+        keys + string_bytes(self.values.iter(), &rows)
     }
 
     /// Bytes of those keys and strings of some rows that are projected, of rows that hold all. O(columns).
     pub fn projected_string_bytes_in(&self, projection: &Projection, rows: Range<usize>) -> usize {
         let keys = self.keys.as_ref().filter(|_| projection.keys);
+        let keys = keys.map_or(0, |keys| key_bytes(keys, self.codes.as_deref(), rows.clone()));
         let columns = projection.values.iter().filter_map(|&index| self.values.get(index));
-        string_bytes(keys, columns, &rows)
+        keys + string_bytes(columns, &rows)
     }
 
     /// Bytes of the keys, then of each column of strings.
@@ -381,7 +454,8 @@ impl Rows {
             [first, .., last] => (last - first) as usize,
             _ => 0,
         });
-        self.keys.iter().map(|keys| keys.bytes()).chain(strings)
+        let keys = |keys: &Keys| key_bytes(keys, self.codes.as_deref(), 0..keys.len());
+        self.keys.iter().map(keys).chain(strings)
     }
 
     /// The offsets of each column of strings.
@@ -392,7 +466,8 @@ impl Rows {
     /// Bytes of the buffers held. A buffer that other rows share counts whole.
     pub fn allocated_bytes(&self) -> usize {
         let keys = self.keys.as_ref().map_or(0, |keys| keys.allocated_bytes());
-        keys + self.values.iter().map(|array| array.get_buffer_memory_size()).sum::<usize>()
+        let codes = self.codes.as_ref().map_or(0, |codes| codes.allocated_bytes());
+        keys + codes + self.values.iter().map(|array| array.get_buffer_memory_size()).sum::<usize>()
     }
 }
 
@@ -412,14 +487,18 @@ fn interleaved_numbers(arrays: &[&dyn Array], indices: &[(usize, usize)]) -> Opt
     }, None)
 }
 
-fn string_bytes<'r>(
-    keys: Option<&Keys>,
-    columns: impl Iterator<Item = &'r ArrayRef>,
-    rows: &Range<usize>,
-) -> usize {
+/// Bytes of some keys without codes: of one key those that it has, of several by code a bound.
+fn key_bytes(keys: &Keys, codes: Option<&KeyCodes>, rows: Range<usize>) -> usize {
+    match codes {
+        None => keys.bytes_in(rows),
+        Some(codes) if rows.len() == 1 => codes.spelled_len(keys.value(rows.start)),
+        Some(codes) => codes.spelled_bytes_max(keys, rows),
+    }
+}
+
+fn string_bytes<'r>(columns: impl Iterator<Item = &'r ArrayRef>, rows: &Range<usize>) -> usize {
     let strings = columns.filter_map(|array| string_offsets(array));
-    let bytes = strings.map(|offsets| (offsets[rows.end] - offsets[rows.start]) as usize);
-    keys.map_or(0, |keys| keys.bytes_in(rows.clone())) + bytes.sum::<usize>()
+    strings.map(|offsets| (offsets[rows.end] - offsets[rows.start]) as usize).sum()
 }
 
 pub(super) fn take_array(array: &dyn Array, indices: &[u32]) -> ArrayRef {
