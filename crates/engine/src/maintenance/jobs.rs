@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use arrow_schema::DataType;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
+use drillcore_format::key::KeyCodes;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::{Layout, Rows};
@@ -29,7 +31,7 @@ use crate::merge::disjoint::disjoint_groups;
 use crate::merge::merger::{Direction, Merger, PICK_BYTES};
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::memory_meter::MemoryMeter;
-use crate::pieces::piece::Piece;
+use crate::pieces::piece::{Piece, SortedArray};
 use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::run::{Run, UncommittedRun};
 use crate::policy::table_policy::TablePolicy;
@@ -288,13 +290,50 @@ fn drop_runs(core: &Core, runs: &[Arc<Run>], reserved: u64) -> Result<()> {
 
 /// The bytes of memory that [`compacted`] takes beside those of the runs, until it is done. O(runs * log runs).
 pub fn compaction_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
-    let copy = total_bytes(runs);
+    let copy = total_bytes(runs) + coding_bytes(layout, runs);
     if TablePolicy::of(layout).fold().combines() {
-        return 2 * copy;
+        return copy + total_bytes(runs);
     }
     let ends: Vec<_> = runs.iter().map(|run| run.key_ends()).collect();
     let rows: u64 = runs.iter().map(|run| run.rows()).sum();
     copy + if are_disjoint(&ends) { 0 } else { rows * PICK_BYTES as u64 }
+}
+
+/// Bytes for each value of a list that is merged with others.
+const MERGED_VALUE_BYTES: u64 = 64;
+
+/// The bytes that it takes to bring the keys of some runs into the same codes: other keys, a code for each text that had none, and what
+/// is known of each value while lists are merged.
+fn coding_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
+    let texts = layout.key_types().iter().filter(|of| **of == DataType::Utf8).count() as u64;
+    if texts == 0 {
+        return 0;
+    }
+    let first = runs.iter().find_map(|run| run.held_rows().key_codes());
+    let of_run = |run: &Arc<Run>| {
+        let rows = run.held_rows();
+        let more = match (rows.key_codes(), first) {
+            (Some(codes), Some(first)) => codes.values_apart(first) as u64 * MERGED_VALUE_BYTES,
+            _ => texts * size_of::<u32>() as u64 * run.rows(),
+        };
+        rows.keys().allocated_bytes() as u64 + more
+    };
+    runs.iter().map(of_run).sum()
+}
+
+/// Runs whose keys are held in the same way, so that they compare, and what their codes stand for.
+fn in_same_codes(layout: &Layout, runs: &[Piece]) -> (Vec<Piece>, Option<Arc<KeyCodes>>) {
+    let held: Vec<&Run> =
+        runs.iter().map(|piece| &**piece.run().expect("runs are compacted")).collect();
+    let rows: Vec<&Rows> = held.iter().map(|run| run.held_rows()).collect();
+    let Some((keys, codes)) = Rows::keys_coded_alike(&rows, layout.key_types()) else {
+        return (runs.to_vec(), None);
+    };
+    let alike = runs.iter().zip(held).zip(keys).map(|((piece, run), keys)| Piece {
+        array: SortedArray::Run(Arc::new(run.with_held_keys(keys))),
+        ..piece.clone()
+    });
+    (alike.collect(), Some(codes))
 }
 
 /// Whether no interval of keys overlaps another, or touches it.
@@ -312,7 +351,10 @@ pub fn compacted(
     meter: &MemoryMeter,
     examined: &RowsExamined,
 ) -> Result<Option<Piece>> {
-    // What is compacted is less than an array can hold.
+    let lsns = covered(runs.iter().map(Piece::lsns));
+    let (runs, codes) = in_same_codes(layout, runs);
+    let runs = &*runs;
+    // What is compacted is less than an array can hold, as it is held.
     let all = layout.all();
     let source = |run: &Piece| PieceSource::whole(run.clone(), all.clone(), Direction::Forward);
     let fold = TablePolicy::of(layout).fold();
@@ -357,7 +399,7 @@ pub fn compacted(
             Rows::concat(parts)
         }
     };
-    let lsns = covered(runs.iter().map(Piece::lsns));
+    let rows = rows.with_keys(rows.keys().clone(), codes).with_settled_codes(layout.key_types());
     let run = UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns);
     let piece = Piece::from(Arc::new(run));
     carried.finish().into_iter().for_each(|liveness| piece.liveness.note(liveness));

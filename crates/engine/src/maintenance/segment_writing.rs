@@ -234,7 +234,7 @@ fn write_rows(
 /// What a piece takes on disk, or would at most about.
 fn stored_bytes(piece: &Piece) -> u64 {
     match &piece.array {
-        SortedArray::Run(run) => run.bytes(),
+        SortedArray::Run(run) => run.mean_row_bytes() * run.rows(),
         SortedArray::Segment(segment) => segment.disk_bytes(),
     }
 }

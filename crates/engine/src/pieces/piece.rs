@@ -142,7 +142,7 @@ impl Piece {
     /// Bytes of a row on average, encoded where it lies.
     pub fn mean_row_bytes(&self) -> u64 {
         match &self.array {
-            SortedArray::Run(run) => run.bytes() / run.rows().max(1),
+            SortedArray::Run(run) => run.mean_row_bytes(),
             SortedArray::Segment(segment) => segment.bytes() / segment.rows().max(1),
         }
     }

@@ -4,6 +4,7 @@
 //! runs are merged into larger ones, so a buffer holds few, and every question about it is a few binary
 //! searches. A run covers one interval of commits, as a segment does.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,11 +29,18 @@ use crate::pieces::weight_index::WeightIndex;
 use crate::policy::table_policy::TablePolicy;
 use crate::policy::tombstones::flags;
 
+/// The first key and the last.
+type KeyEnds = (Box<[u8]>, Box<[u8]>);
+
 /// Sorted rows in memory; ties in commit order, oldest first.
 #[derive(Debug)]
 pub struct Run {
-    /// Those of a rollup table are [narrowed](Rows::narrowed).
+    /// Those of a rollup table are [narrowed](Rows::narrowed). Keys may be [by code](drillcore_format::key::KeyCodes).
     rows: Rows,
+    /// What a row has more when its key is read than as it is held, on average.
+    spelled_more: u64,
+    /// Without codes, if keys are by code.
+    spelled_ends: Option<KeyEnds>,
     fences: KeyFences,
     sets: Option<SetIndex>,
     /// One a weight column.
@@ -63,6 +71,8 @@ pub struct Earliest {
 pub struct UncommittedRun {
     layout: Layout,
     rows: Rows,
+    spelled_more: u64,
+    spelled_ends: Option<KeyEnds>,
     fences: KeyFences,
     sets: Option<SetIndex>,
     weights: Vec<WeightIndex>,
@@ -96,14 +106,19 @@ impl UncommittedRun {
             .collect::<Result<_>>()?;
         let weight_bytes: usize = weights.iter().map(WeightIndex::allocated_bytes).sum();
         let fences = KeyFences::new(rows.keys());
-        let index_bytes = fences.allocated_bytes() + set_bytes + weight_bytes;
+        let spelled_ends = spelled_ends(&rows);
+        let end_bytes = spelled_ends.as_ref().map_or(0, |(first, last)| first.len() + last.len());
+        let index_bytes = fences.allocated_bytes() + end_bytes + set_bytes + weight_bytes;
         let bytes = rows.allocated_bytes() + index_bytes + size_of::<Run>();
         let charge = meter.charge(bytes as u64);
-        let earliest = earliest(layout, &rows)?;
+        let first = spelled_ends.as_ref().map_or_else(|| rows.key(0), |(first, _)| first);
+        let earliest = earliest(layout, &rows, first)?;
         let tombstones = flags(layout, &rows).map_or(0, BooleanArray::true_count) as u64;
         Ok(UncommittedRun {
             layout: layout.clone(),
+            spelled_more: spelled_more(&rows),
             rows,
+            spelled_ends,
             fences,
             sets,
             weights,
@@ -133,6 +148,8 @@ impl UncommittedRun {
     pub fn commit(self, lsns: LsnRange) -> Run {
         let UncommittedRun {
             rows,
+            spelled_more,
+            spelled_ends,
             fences,
             sets,
             weights,
@@ -145,6 +162,8 @@ impl UncommittedRun {
         } = self;
         Run {
             rows,
+            spelled_more,
+            spelled_ends,
             fences,
             sets,
             weights,
@@ -160,13 +179,34 @@ impl UncommittedRun {
     }
 }
 
+/// Rows whose keys are looked at for a mean.
+const SPELLED_ROWS: usize = 64;
+
+/// Bytes that the keys of some rows have more without codes, on average of some.
+fn spelled_more(rows: &Rows) -> u64 {
+    let Some(codes) = rows.key_codes() else { return 0 };
+    let looked_at = (0..rows.len()).step_by(rows.len().div_ceil(SPELLED_ROWS));
+    let more = |row: usize| {
+        let key = rows.key(row);
+        codes.spelled_len(key).saturating_sub(key.len()) as u64
+    };
+    looked_at.clone().map(more).sum::<u64>() / looked_at.count() as u64
+}
+
+/// The first key and the last of some rows without codes, if they have some.
+fn spelled_ends(rows: &Rows) -> Option<KeyEnds> {
+    let codes = rows.key_codes()?;
+    let spelled = |row: usize| codes.spelled_key(rows.key(row)).into_boxed_slice();
+    Some((spelled(0), spelled(rows.len() - 1)))
+}
+
 /// The earliest of the times that say when rows expire, where stored rows tell.
-fn earliest(layout: &Layout, rows: &Rows) -> Result<Option<Earliest>> {
+fn earliest(layout: &Layout, rows: &Rows, first_key: &[u8]) -> Result<Option<Earliest>> {
     let schema = layout.schema();
     let Some(ttl) = schema.ttl.filter(|_| schema.expires_by_stored_row()) else { return Ok(None) };
     let times = if schema.key[0] == ttl.column {
         // Rows without a time come first.
-        return Ok(first_time(layout, rows.key(0))?
+        return Ok(first_time(layout, first_key)?
             .map(|time| Earliest { stored: schema.stored.number(ttl.column), time }));
     } else {
         let only_it = layout.projection(&[ttl.column]);
@@ -204,20 +244,36 @@ impl Run {
     /// The ordinal of the first row at or past `bound`. O(log rows).
     pub fn rank(&self, bound: &Bound) -> u64 {
         let mut compared = 0;
-        let rank = self.fences.rank(self.rows.keys(), bound, &mut compared);
+        let rank = self.fences.rank(self.rows.keys(), &self.held_bound(bound), &mut compared);
         self.examined.add(compared);
         rank as u64
     }
 
-    /// The search of a bound, of several that are done together: [`Run::rank`] once it is done.
-    pub fn rank_search<'r>(&'r self, bound: &'r Bound) -> RankSearch<'r> {
-        self.fences.search(self.rows.keys(), bound)
+    /// The place of a bound among the keys as they are held.
+    pub fn held_bound<'b>(&self, bound: &'b Bound) -> Cow<'b, Bound> {
+        match self.rows.key_codes() {
+            None => Cow::Borrowed(bound),
+            Some(codes) => Cow::Owned(codes.bound(bound)),
+        }
+    }
+
+    /// The search of a [`Run::held_bound`], of several that are done together: [`Run::rank`] once it is done.
+    pub fn rank_search<'r>(&'r self, held: &'r Bound) -> RankSearch<'r> {
+        self.fences.search(self.rows.keys(), held)
+    }
+
+    /// A key as it is held, if rows may have it.
+    fn held_key<'k>(&self, key: &'k [u8]) -> Option<Cow<'k, [u8]>> {
+        match self.rows.key_codes() {
+            None => Some(Cow::Borrowed(key)),
+            Some(codes) => codes.key(key).map(Cow::Owned),
+        }
     }
 
     /// The ordinal of the newest row with this key.
     pub fn find(&self, key: &[u8]) -> Option<u64> {
         let mut compared = 0;
-        let newest = self.fences.last(self.rows.keys(), key, &mut compared);
+        let newest = self.fences.last(self.rows.keys(), &self.held_key(key)?, &mut compared);
         self.examined.add(compared);
         newest.map(|newest| newest as u64)
     }
@@ -228,9 +284,10 @@ impl Run {
         let rows = self.rows.len();
         let mut compared = 0;
         for key in keys.iter() {
+            let Some(key) = self.held_key(key) else { continue };
             let mut is_before = |row: usize| {
                 compared += 1;
-                self.rows.key(row) < key
+                *self.rows.key(row) < *key
             };
             let (mut low, mut high, mut step) = (*start, *start, 1);
             while high < rows && is_before(high) {
@@ -248,7 +305,7 @@ impl Run {
                 }
             }
             *start = low;
-            if low < rows && self.rows.key(low) == key {
+            if low < rows && *self.rows.key(low) == *key {
                 each(low as u32);
             }
         }
@@ -257,6 +314,9 @@ impl Run {
 
     /// The first key and the last.
     pub fn key_ends(&self) -> (&[u8], &[u8]) {
+        if let Some((first, last)) = &self.spelled_ends {
+            return (first, last);
+        }
         (self.rows.key(0), self.rows.key(self.rows.len() - 1))
     }
 
@@ -338,6 +398,40 @@ impl Run {
     /// All rows in the types in which the run holds them, for another run. Copies none.
     pub fn held(&self, projection: &Projection) -> Rows {
         self.rows.project_held(projection)
+    }
+
+    /// The rows, with keys as they are held.
+    pub fn held_rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// Bytes of a row on average, as it is read: without the lists that codes stand for, and with its key without codes.
+    pub fn mean_row_bytes(&self) -> u64 {
+        let lists = self.rows.key_codes().map_or(0, |codes| codes.allocated_bytes()) as u64;
+        self.bytes().saturating_sub(lists) / self.rows().max(1) + self.spelled_more
+    }
+
+    /// The same rows for a merge with others, whose keys are held in the same way: it only reads them in their order. There are no
+    /// indexes, and `rank` and `key_ends` are those of keys as they are held.
+    pub fn with_held_keys(&self, keys: Keys) -> Run {
+        let added =
+            if keys.shares_bytes_with(self.rows.keys()) { 0 } else { keys.allocated_bytes() };
+        Run {
+            fences: KeyFences::new(&keys),
+            rows: self.rows.with_keys(keys, None),
+            spelled_more: 0,
+            spelled_ends: None,
+            sets: None,
+            weights: Vec::new(),
+            tombstones: self.tombstones,
+            lsns: self.lsns,
+            charge: self.meter.charge(added as u64),
+            examined: self.examined.clone(),
+            earliest: self.earliest,
+            extremes: Mutex::default(),
+            member_weights: MemberWeights::default(),
+            meter: self.meter.clone(),
+        }
     }
 
     /// All rows, to look at some that have been found, if that copies none.

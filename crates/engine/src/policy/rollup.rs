@@ -16,14 +16,19 @@ use arrow_array::{
 };
 use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
-use drillcore_format::key::encode_keys;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::{Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::policy::key_coder::KeyCoder;
 
 /// One partial row an event, in the order of the batch, which has exactly the columns of the events.
-pub fn partial_rows(layout: &Layout, rollup: &Rollup, events: &RecordBatch) -> Rows {
+pub fn partial_rows(
+    layout: &Layout,
+    rollup: &Rollup,
+    events: &RecordBatch,
+    coder: &KeyCoder,
+) -> Rows {
     let schema = layout.schema();
     let len = events.num_rows();
     let key_columns: Vec<ArrayRef> = schema
@@ -62,7 +67,8 @@ pub fn partial_rows(layout: &Layout, rollup: &Rollup, events: &RecordBatch) -> R
             (_, None) => unreachable!("create_table gives every metric but a count an input"),
         }
     }
-    Rows::new(len, Some(encode_keys(&key_columns)), values)
+    let (keys, codes) = coder.encode(&key_columns);
+    Rows::new(len, None, values).with_keys(keys, codes.map(Arc::new))
 }
 
 /// Folds neighbouring rows with all values: group `i` ends before row `ends[i]`.
@@ -75,7 +81,6 @@ pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, ends: &[u32]) -> Resu
     }
     let groups = Groups { ends };
     let lasts: Vec<u32> = ends.iter().map(|end| end - 1).collect();
-    let keys = rows.has_keys().then(|| rows.keys().take(&lasts));
     let mut values = no_values(layout, ends.len());
     for (hidden, counts) in values[..layout.hidden_values()].iter_mut().enumerate() {
         *counts = groups.add_counts(rows.value(hidden))?;
@@ -94,7 +99,11 @@ pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, ends: &[u32]) -> Resu
             (MetricKind::Max, _) => groups.extreme(stored, false),
         }
     }
-    Ok(Rows::new(ends.len(), keys, values))
+    let folded = Rows::new(ends.len(), None, values);
+    Ok(match rows.has_keys() {
+        true => folded.with_keys(rows.keys().take(&lasts), rows.key_codes().cloned()),
+        false => folded,
+    })
 }
 
 /// What is shown of whole rows: the given columns of the table's schema. A sum that does not fit matters
@@ -391,7 +400,7 @@ mod tests {
             numbers([Some(2); 4]),
         ];
         let events = RecordBatch::try_new(events, columns).unwrap();
-        let rows = partial_rows(&layout, &rollup, &events);
+        let rows = partial_rows(&layout, &rollup, &events, &KeyCoder::default());
         let folded = fold(&layout, &rollup, &rows, &[3, 4]).unwrap();
         let folded = fold(&layout, &rollup, &folded, &[2]).unwrap();
         let count = |at: usize| folded.value(at).as_primitive::<UInt64Type>().value(0);

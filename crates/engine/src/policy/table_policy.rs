@@ -16,6 +16,7 @@ use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 
 use crate::error::Result;
 use crate::policy::fold::Fold;
+use crate::policy::key_coder::KeyCoder;
 use crate::policy::rollup::{fold, partial_rows, shown};
 use crate::schema::unit::Unit;
 
@@ -67,11 +68,11 @@ impl<'l> TablePolicy<'l> {
         }
     }
 
-    /// The rows that are stored for those of a batch of the right shape, in its order.
-    pub fn stored(&self, batch: &RecordBatch) -> Rows {
+    /// The rows that are stored for those of a batch of the right shape, in its order: with keys by code where that is worth it.
+    pub fn stored(&self, batch: &RecordBatch, coder: &KeyCoder) -> Rows {
         match self.layout.rollup() {
-            None => self.layout.encode(batch),
-            Some(rollup) => partial_rows(self.layout, rollup, batch),
+            None => self.layout.encode_with(batch, |columns| coder.encode(columns)),
+            Some(rollup) => partial_rows(self.layout, rollup, batch, coder),
         }
     }
 
@@ -86,7 +87,18 @@ impl<'l> TablePolicy<'l> {
         }
         // Taking copies even where the order is right: a run owns exactly its bytes, not a slice of the
         // caller's.
-        let rows = rows.take(&order);
+        let taken = rows.take(&order);
+        let folded = self.folded(taken)?;
+        Ok(match folded.key_codes() {
+            Some(_) if folded.len() < rows.len() => {
+                folded.with_settled_codes(self.layout.key_types())
+            }
+            _ => folded,
+        })
+    }
+
+    /// Rows sorted by key, of which those with one key become one where rows are combined.
+    fn folded(&self, rows: Rows) -> Result<Rows> {
         let Some(rollup) = self.layout.rollup() else { return Ok(rows) };
         let is_last = |row: &u32| {
             let row = *row as usize;

@@ -265,7 +265,7 @@ impl<'a> StoppedClock<'a> {
             if entry.clock_stopped.is_none() {
                 entry.clock_stopped = Some(clock);
                 let (schema, layout) = (entry.schema.clone(), entry.layout.clone());
-                let shape = TableShape { table, schema, layout };
+                let shape = TableShape { table, schema, layout, coder: entry.coder.clone() };
                 return Ok((StoppedClock { core, table, clock }, shape));
             }
             state = core.wait_or_stop(state, interrupt)?;

@@ -1,5 +1,6 @@
 //! Key ranges: what callers give, and the two places in the key order that it comes to.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
@@ -11,6 +12,7 @@ use drillcore_format::schema::TableSchema;
 
 use crate::error::{Error, Result};
 use crate::pieces::piece::Piece;
+use crate::pieces::run::Run;
 use crate::schema::conform::cast;
 
 /// A key range. An end is a key prefix, one array of length one per column; `None` is unbounded.
@@ -103,9 +105,10 @@ impl KeyRange {
         let runs = || pieces.iter().filter_map(Piece::run);
         // As large as it gets: searches would be moved as it grows.
         let mut searches: Vec<RankSearch<'_>> = Vec::with_capacity(2 * pieces.len());
-        for run in runs() {
-            searches.extend(bounds().map(|bound| run.rank_search(bound)));
-        }
+        let held: Vec<(&Run, Cow<'_, Bound>)> = runs()
+            .flat_map(|run| bounds().map(move |bound| (&**run, run.held_bound(bound))))
+            .collect();
+        searches.extend(held.iter().map(|(run, bound)| run.rank_search(bound)));
         let mut compared = 0;
         search_together(&mut searches, &mut compared);
         runs().take(1).for_each(|run| run.note_examined(compared));

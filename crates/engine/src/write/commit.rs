@@ -27,6 +27,7 @@ use crate::maintenance::room::LogBytes;
 use crate::maintenance::scheduler;
 use crate::pieces::run::UncommittedRun;
 use crate::policy::column_changes::with_discovered;
+use crate::policy::key_coder::KeyCoder;
 use crate::policy::refusals::check_deletes_by_key;
 use crate::policy::table_policy::TablePolicy;
 use crate::schema::conform::{AppendOptions, Conformed, Rejected, conform, conform_by_code};
@@ -75,6 +76,7 @@ pub struct TableShape {
     pub table: TableId,
     pub schema: Arc<TableSchema>,
     pub layout: Layout,
+    pub coder: Arc<KeyCoder>,
 }
 
 /// Batches on their way into a commit: all that can fail of them is done, and nothing changed yet.
@@ -93,9 +95,12 @@ impl TableShape {
     pub fn of(core: &Core, table: TableId) -> Result<TableShape> {
         let state = core.open_state()?;
         match state.tables.get(&table) {
-            Some(entry) => {
-                Ok(TableShape { table, schema: entry.schema.clone(), layout: entry.layout.clone() })
-            }
+            Some(entry) => Ok(TableShape {
+                table,
+                schema: entry.schema.clone(),
+                layout: entry.layout.clone(),
+                coder: entry.coder.clone(),
+            }),
             None => Err(table_dropped()),
         }
     }
@@ -251,6 +256,7 @@ fn with_discovered_columns<'a>(
         table: shape.table,
         layout: Layout::new(&wider),
         schema: Arc::new(wider.clone()),
+        coder: shape.coder.clone(),
     };
     let widening = Widening { table: shape.table, from, to: wider, columns };
     Ok((Cow::Owned(shape), batch, Some(widening)))
@@ -346,7 +352,7 @@ fn check_encodable(batch: &RecordBatch) -> Result<()> {
 /// Turns a batch into a sorted, indexed run.
 fn encode(core: &Core, shape: &TableShape, batch: &RecordBatch) -> Result<UncommittedRun> {
     check_encodable(batch)?;
-    let rows = TablePolicy::of(&shape.layout).stored(batch);
+    let rows = TablePolicy::of(&shape.layout).stored(batch, &shape.coder);
     let run = sorted_run(core, &shape.layout, &rows)?;
     check_size(core, run.bytes())?;
     Ok(run)
