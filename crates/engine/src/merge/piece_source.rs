@@ -151,6 +151,11 @@ impl PieceSource {
         self.piece.segment().is_some()
     }
 
+    /// Whether it reads a run whose keys would have to be spelled, of which [`PieceSource::by_columns`] decodes the columns that are wanted.
+    pub fn is_by_code(&self) -> bool {
+        self.piece.run().is_some_and(|run| run.has_key_codes())
+    }
+
     /// Fails where keys do not rise, as they do unless a segment is damaged: for what writes rows in their order.
     /// They are read forwards.
     pub fn in_checked_order(self) -> PieceSource {

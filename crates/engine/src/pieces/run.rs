@@ -468,6 +468,29 @@ impl Run {
         self.rows.project(projection, from as usize..to as usize)
     }
 
+    /// Whether keys are by code.
+    pub fn has_key_codes(&self) -> bool {
+        self.rows.key_codes().is_some()
+    }
+
+    /// [`Run::slice`] with some columns of the key, by their positions, in place of keys, which need not be spelled then.
+    pub fn slice_by_columns(
+        &self,
+        ordinals: Range<u64>,
+        projection: &Projection,
+        layout: &Layout,
+        key: &[usize],
+    ) -> Result<Rows> {
+        let range = ordinals.start as usize..ordinals.end as usize;
+        self.examined.add(range.len());
+        let held = self.rows.slice(range.start, range.len());
+        let column = |&at: &usize| Ok((at, layout.decode_key(&held, at)?));
+        let key = key.iter().map(column).collect::<Result<_>>()?;
+        let values = Projection { keys: false, ..projection.clone() };
+        let values = self.rows.project(&values, range);
+        Ok(Rows::of_columns(values.len(), key, values.values().to_vec()))
+    }
+
     /// Copies the first of the rows at `ordinals`: all, or those with which keys and strings reach `bytes_max`.
     pub fn fetch_some(&self, ordinals: &[u32], projection: &Projection, bytes_max: usize) -> Rows {
         if self.rows.string_bytes() <= bytes_max {

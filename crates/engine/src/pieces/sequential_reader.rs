@@ -21,6 +21,8 @@ pub struct SequentialReader {
     piece: Piece,
     projection: Projection,
     columns: Option<ColumnReader>,
+    /// Of a run whose keys are by code, what is needed of these: positions in the key.
+    key: Option<(Layout, Vec<usize>)>,
     chunk_rows: u64,
     /// Those that rows from blocks need, so that none is read for each chunk.
     dictionaries: Option<Vec<Arc<Dictionary>>>,
@@ -30,7 +32,8 @@ impl SequentialReader {
     /// Reads what `projection` says, with keys if it says so.
     pub fn of_rows(piece: Piece, projection: Projection) -> SequentialReader {
         let chunk_rows = *CHUNK_ROWS.end();
-        SequentialReader { piece, projection, columns: None, chunk_rows, dictionaries: None }
+        let (columns, key, dictionaries) = Default::default();
+        SequentialReader { piece, projection, columns, key, chunk_rows, dictionaries }
     }
 
     /// Reads what `projection` says for who needs of the key no more than some columns of the table: rows may have
@@ -43,17 +46,26 @@ impl SequentialReader {
         columns: &[usize],
         rows_at_once: u64,
     ) -> Result<SequentialReader> {
+        let positions = layout.key_positions(columns);
         let reader = match piece.segment() {
             Some(segment) => {
-                let key = layout.key_positions(columns).into_iter();
-                let key: Vec<_> = key.map(|at| (at, layout.key_types()[at].clone())).collect();
-                ColumnReader::open(segment.clone(), &key, &projection)?
+                let key = positions.iter().map(|&at| (at, layout.key_types()[at].clone()));
+                ColumnReader::open(segment.clone(), &key.collect::<Vec<_>>(), &projection)?
             }
             _ => None,
         };
+        let is_coded = projection.keys && piece.run().is_some_and(|run| run.has_key_codes());
+        let key = is_coded.then(|| (layout.clone(), positions));
         // The power of two that is no more.
         let chunk_rows = 1 << rows_at_once.clamp(*CHUNK_ROWS.start(), *CHUNK_ROWS.end()).ilog2();
-        Ok(SequentialReader { piece, projection, columns: reader, chunk_rows, dictionaries: None })
+        Ok(SequentialReader {
+            piece,
+            projection,
+            columns: reader,
+            key,
+            chunk_rows,
+            dictionaries: None,
+        })
     }
 
     /// What is read.
@@ -126,8 +138,11 @@ impl SequentialReader {
         (is_worth || columns.is_in_hand(ordinals.start)).then_some(columns)
     }
 
-    /// The rows of a range, from blocks.
+    /// The rows of a range, from blocks, or from a run.
     pub fn read_rows(&mut self, ordinals: Range<u64>) -> Result<Rows> {
+        if let (Some((layout, key)), Some(run)) = (&self.key, self.piece.run()) {
+            return run.slice_by_columns(ordinals, &self.projection, layout, key);
+        }
         if let (None, Some(segment)) = (&self.dictionaries, self.piece.segment()) {
             let held = segment.dictionaries(&self.projection)?.into_iter();
             self.dictionaries = Some(held.map(|(_, entries)| entries).collect());

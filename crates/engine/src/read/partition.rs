@@ -334,8 +334,8 @@ impl Source {
     fn new(mut group: Vec<PieceSource>, plan: &ScanPlan) -> Result<Source> {
         let ScanPlan { layout, columns, fold, direction, batch_rows, .. } = plan;
         match group.pop() {
-            // Rows of a run are copied, as a merge does: a batch that shares them would count as all of the run.
-            Some(alone) if group.is_empty() && alone.is_on_disk() => {
+            // Other rows of a run are copied, as a merge does: a batch that shares them would count as all of the run.
+            Some(alone) if group.is_empty() && (alone.is_on_disk() || alone.is_by_code()) => {
                 let alone = alone.by_columns(layout, columns, *batch_rows as u64)?;
                 Ok(Source::Alone(alone.into()))
             }

@@ -347,8 +347,8 @@ impl Layout {
         }
     }
 
-    /// A column of the key out of keys.
-    fn decode_key(&self, rows: &Rows, position: usize) -> Result<ArrayRef> {
+    /// A column of the key, by its position there, out of keys. Fails on keys that do not decode.
+    pub fn decode_key(&self, rows: &Rows, position: usize) -> Result<ArrayRef> {
         let types = self.key_types();
         match rows.key_codes() {
             None => decode_column(rows.keys(), types, position),
