@@ -4,13 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use arrow_schema::DataType;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
-use drillcore_format::key::KeyCodes;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
-use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::rows::Layout;
 use drillcore_storage::files::lease::ManifestVersion;
 use drillcore_storage::log::wal::{Released, Wal};
 use drillcore_storage::manifest::Manifest;
@@ -20,21 +18,15 @@ use drillcore_storage::sync::{MutexGuard, thread};
 use crate::calls::interrupt::Interrupt;
 use crate::calls::progress::Progress;
 use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::compacted_run::{compacted, total_bytes};
 use crate::maintenance::fresh_pieces::FreshPieces;
 use crate::maintenance::progress::{FlushProgress, MergeProgress};
 use crate::maintenance::room::Spare;
 use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
 use crate::maintenance::set_indexing;
 use crate::maintenance::yield_points::{Urgent, YieldPoints};
-use crate::merge::carried_liveness::CarriedLiveness;
-use crate::merge::disjoint::disjoint_groups;
-use crate::merge::merger::{Direction, Merger, PICK_BYTES};
-use crate::merge::piece_source::PieceSource;
-use crate::pieces::memory_meter::MemoryMeter;
-use crate::pieces::piece::{Piece, SortedArray};
-use crate::pieces::rows_examined::RowsExamined;
-use crate::pieces::run::{Run, UncommittedRun};
-use crate::policy::table_policy::TablePolicy;
+use crate::pieces::piece::Piece;
+use crate::pieces::run::Run;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::put_off::{Done, PutOff};
@@ -49,9 +41,6 @@ const FLUSH_PARTS_OF_MEMORY: u64 = 32;
 const FLUSH_BYTES_MIN: u64 = 1 << 20;
 /// ... and parts of `segment_bytes` of a merge, which fewer wait for: a table is read the better, the fewer segments it has.
 const MERGE_PARTS: u64 = 8;
-
-/// Rows of a rollup table that are combined at once in memory.
-const COMBINED_ROWS: usize = 1 << 14;
 
 /// A piece of background work with its inputs.
 pub enum Job {
@@ -286,124 +275,6 @@ fn drop_runs(core: &Core, runs: &[Arc<Run>], reserved: u64) -> Result<()> {
     state.buffered_bytes -= total_bytes(runs);
     state.give_back_reserved(reserved);
     Ok(())
-}
-
-/// The bytes of memory that [`compacted`] takes beside those of the runs, until it is done. O(runs * log runs).
-pub fn compaction_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
-    let copy = total_bytes(runs) + coding_bytes(layout, runs);
-    if TablePolicy::of(layout).fold().combines() {
-        return copy + total_bytes(runs);
-    }
-    let ends: Vec<_> = runs.iter().map(|run| run.key_ends()).collect();
-    let rows: u64 = runs.iter().map(|run| run.rows()).sum();
-    copy + if are_disjoint(&ends) { 0 } else { rows * PICK_BYTES as u64 }
-}
-
-/// Bytes for each value of a list that is merged with others.
-const MERGED_VALUE_BYTES: u64 = 64;
-
-/// The bytes that it takes to bring the keys of some runs into the same codes: other keys, a code for each text that had none, and what
-/// is known of each value while lists are merged.
-fn coding_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
-    let texts = layout.key_types().iter().filter(|of| **of == DataType::Utf8).count() as u64;
-    if texts == 0 {
-        return 0;
-    }
-    let first = runs.iter().find_map(|run| run.held_rows().key_codes());
-    let of_run = |run: &Arc<Run>| {
-        let rows = run.held_rows();
-        let more = match (rows.key_codes(), first) {
-            (Some(codes), Some(first)) => codes.values_apart(first) as u64 * MERGED_VALUE_BYTES,
-            _ => texts * size_of::<u32>() as u64 * run.rows(),
-        };
-        rows.keys().allocated_bytes() as u64 + more
-    };
-    runs.iter().map(of_run).sum()
-}
-
-/// Runs whose keys are held in the same way, so that they compare, and what their codes stand for.
-fn in_same_codes(layout: &Layout, runs: &[Piece]) -> (Vec<Piece>, Option<Arc<KeyCodes>>) {
-    let held: Vec<&Run> =
-        runs.iter().map(|piece| &**piece.run().expect("runs are compacted")).collect();
-    let rows: Vec<&Rows> = held.iter().map(|run| run.held_rows()).collect();
-    let Some((keys, codes)) = Rows::keys_coded_alike(&rows, layout.key_types()) else {
-        return (runs.to_vec(), None);
-    };
-    let alike = runs.iter().zip(held).zip(keys).map(|((piece, run), keys)| Piece {
-        array: SortedArray::Run(Arc::new(run.with_held_keys(keys))),
-        ..piece.clone()
-    });
-    (alike.collect(), Some(codes))
-}
-
-/// Whether no interval of keys overlaps another, or touches it.
-fn are_disjoint(ends: &[(&[u8], &[u8])]) -> bool {
-    disjoint_groups(ends).len() == ends.len()
-}
-
-/// One run with the rows of several neighbours; none if all of them were erased.
-///
-/// Rows are copied once: where keys overlap by their places in the order of the keys, else one run behind the other, as they are
-/// held. But rows that may be combined are so in batches, in the types that hold them, and these are copied together.
-pub fn compacted(
-    layout: &Layout,
-    runs: &[Piece],
-    meter: &MemoryMeter,
-    examined: &RowsExamined,
-) -> Result<Option<Piece>> {
-    let lsns = covered(runs.iter().map(Piece::lsns));
-    let (runs, codes) = in_same_codes(layout, runs);
-    let runs = &*runs;
-    // What is compacted is less than an array can hold, as it is held.
-    let all = layout.all();
-    let source = |run: &Piece| PieceSource::whole(run.clone(), all.clone(), Direction::Forward);
-    let fold = TablePolicy::of(layout).fold();
-    let sources = runs.iter().map(source).enumerate();
-    let (mut carried, sources) = CarriedLiveness::of(layout, &fold, runs, sources);
-    let mut sources: Vec<Option<_>> = sources.into_iter().map(Some).collect();
-    let mut take = |run: usize| sources[run].take().expect("a run is read once");
-    let ends: Vec<_> = runs.iter().map(Piece::key_ends).collect();
-    let groups = disjoint_groups(&ends);
-    let is_one_batch = !fold.combines() && groups.len() < runs.len();
-    let mut parts = Vec::new();
-    if is_one_batch {
-        let rows_max = runs.iter().map(Piece::rows).sum::<u64>() as usize;
-        let sources = (0..runs.len()).map(take).collect();
-        let merger = Merger::new(sources, Direction::Forward, fold, rows_max)?;
-        let mut merger = merger.in_one_batch(rows_max);
-        parts.extend(merger.next_rows()?.map(|rows| carried.take(rows)));
-        assert!(merger.next_rows()?.is_none(), "a compacted run is one batch");
-    } else {
-        for group in groups {
-            match (&group[..], runs[group[0]].run()) {
-                ([alone], Some(run)) if runs[*alone].erased.is_none() && carried.is_nothing() => {
-                    parts.push(run.held(&all));
-                }
-                _ => {
-                    let sources = group.into_iter().map(&mut take).collect();
-                    let mut merger =
-                        Merger::new(sources, Direction::Forward, fold.clone(), COMBINED_ROWS)?;
-                    while let Some(rows) = merger.next_rows()? {
-                        parts.push(TablePolicy::of(layout).kept(carried.take(rows)));
-                    }
-                }
-            }
-        }
-    }
-    let rows = match parts.pop() {
-        None => return Ok(None),
-        // Its arrays are as long as its rows.
-        Some(rows) if is_one_batch => rows,
-        Some(last) => {
-            parts.push(last);
-            Rows::concat(parts)
-        }
-    };
-    let rows = rows.with_keys(rows.keys().clone(), codes).with_settled_codes(layout.key_types());
-    let run = UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns);
-    let piece = Piece::from(Arc::new(run));
-    carried.finish().into_iter().for_each(|liveness| piece.liveness.note(liveness));
-    Ok(Some(piece))
 }
 
 /// The oldest runs of a table become a level on disk, and their commits leave the log. Without runs, only what was erased
@@ -699,10 +570,6 @@ pub fn rows_of(groups: &[MergeGroup]) -> u64 {
 
 fn all_segments(groups: &[MergeGroup]) -> impl Iterator<Item = &Segment> {
     groups.iter().flat_map(|group| &group.segments).map(|segment| &**segment)
-}
-
-fn total_bytes(runs: &[Arc<Run>]) -> u64 {
-    runs.iter().map(|run| run.bytes()).sum()
 }
 
 /// Puts the inputs of a failed job back into play. Those of a dropped table are gone for good.

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use drillcore_format::ids::{Lsn, TableId};
 
-use crate::maintenance::jobs::{self, Job};
+use crate::maintenance::compacted_run::compaction_bytes;
+use crate::maintenance::jobs::Job;
 use crate::maintenance::tiering::{Tiering, run_candidates};
 use crate::state::core::Core;
 use crate::state::guarded::State;
@@ -88,7 +89,7 @@ fn window_with_room(
 /// The memory that the compaction of some runs takes.
 fn compaction_bytes_of(table: &TableState, window: &Range<usize>) -> u64 {
     let runs = table.runs[window.clone()].iter().map(|slot| slot.piece.clone());
-    jobs::compaction_bytes(&table.layout, &runs.collect::<Vec<_>>())
+    compaction_bytes(&table.layout, &runs.collect::<Vec<_>>())
 }
 
 /// Runs of a table, of `largest` bytes at most, that reads have searched so often that they should become one run.

@@ -36,7 +36,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::calls::progress::Progress;
 use crate::catalog::tables::Known;
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::jobs;
+use crate::maintenance::compacted_run::compacted;
 use crate::maintenance::run_compaction::{compacted_run_bytes_max, run_tiering};
 use crate::maintenance::tiering::run_candidates;
 use crate::pieces::memory_meter::MemoryMeter;
@@ -583,7 +583,7 @@ impl Reader {
             let window = &table.runs[window];
             let pieces: Vec<Piece> = window.iter().map(Piece::from).collect();
             let runs: Vec<_> = window.iter().map(|slot| slot.piece.clone()).collect();
-            let compacted = jobs::compacted(&table.layout, &pieces, meter, examined)?;
+            let compacted = compacted(&table.layout, &pieces, meter, examined)?;
             let compacted = compacted.as_ref().and_then(Slot::of_run);
             replace(&mut table.runs, &runs, compacted.into_iter().collect());
         }

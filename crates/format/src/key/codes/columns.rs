@@ -34,7 +34,7 @@ pub(super) struct Numbers {
 /// A code of a column, or where it would be.
 pub(super) enum Found {
     Code(u64),
-    /// So many codes are less.
+    /// No code; this many are less.
     Between(u64),
 }
 
@@ -81,7 +81,7 @@ impl Numbers {
         code_width(self.count().expect("checked when it was made"))
     }
 
-    /// The number of codes, unless that is no number of 64 bits.
+    /// The number of codes, unless it exceeds 64 bits.
     fn count(self) -> Option<u64> {
         let numbers =
             self.ends.map_or(Some(0), |(least, greatest)| (greatest - least).checked_add(1));

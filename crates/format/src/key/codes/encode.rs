@@ -17,7 +17,7 @@ use crate::key::keys::{Keys, offset};
 enum Written<'c> {
     /// A column as other keys have it.
     Plain(&'c Payloads<'c>),
-    /// The codes of some columns as one number per row of so many bytes.
+    /// The codes of some columns as one number per row, and its width in bytes.
     Codes(Vec<u64>, usize),
 }
 
@@ -46,7 +46,7 @@ pub struct CodedKeys {
     pub known: Option<KnownCodes>,
 }
 
-/// A list of known values that is longer than so many times the values of some rows is not carried on: most of it is of long ago.
+/// A list of known values is carried on up to this many times the distinct values of a batch: most of a longer one is old.
 const KNOWN_SHARE: usize = 4;
 
 /// Encodes one key per row from key columns of equal length, most significant first: by code, if there are texts that repeat.

@@ -73,7 +73,7 @@ impl KeyCodes {
         Keys::new(offsets, out.finish())
     }
 
-    /// No key of so many bytes has more without codes.
+    /// The most bytes that a key of `held` bytes has without codes.
     pub(super) fn spelled_len_max(&self, held: usize) -> usize {
         self.longest + if self.has_plain { held } else { 0 }
     }

@@ -324,7 +324,7 @@ fn changed(part: &Part, changes: &[Change]) -> Keys {
 
 /// A step of writing a key anew.
 enum Step {
-    /// So many bytes stay.
+    /// The next bytes, of this number, stay.
     Keep(usize),
     /// What is left stays.
     KeepRest,

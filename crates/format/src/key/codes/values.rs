@@ -16,8 +16,8 @@ use crate::key::text::Text;
 const TEXT_BYTES_MAX: usize = 255;
 /// Bytes behind the last value, so that a copy of a short one moves a fixed number of bytes.
 pub(super) const SLACK: usize = 16;
-/// Rows that are looked at first, one in so many but within bounds: whether their values repeat tells whether it is worth giving codes
-/// to all. Among a thousand rows pairs are to be expected of fewer than half a million different values.
+/// The sample that decides whether a column gets codes: one row in this many, within bounds. A thousand rows show whether there are
+/// fewer than half a million distinct values, as some occur twice then.
 const SAMPLED_SHARE: usize = 256;
 const SAMPLED: RangeInclusive<usize> = 1024..=8192;
 
@@ -297,7 +297,7 @@ fn repeats<'t>(rows: usize, text: impl Fn(usize) -> Option<Text<'t>>, worth: Wor
     worth.allows(rows, coded_bytes(rows, expected, of_values), bytes * rows / sampled)
 }
 
-/// About how many distinct values `rows` rows have, of which some have distinct ones so many `times` (Chao, *Nonparametric Estimation
+/// An estimate of the distinct values of `rows` rows, from how many `times` each value occurs in a sample (Chao, *Nonparametric Estimation
 /// of the Number of Classes in a Population*, 1984).
 fn expected_distinct(rows: usize, times: &[u32]) -> usize {
     let have = |wanted: u32| times.iter().filter(|&&times| times == wanted).count() as f64;
