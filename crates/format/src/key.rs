@@ -26,13 +26,17 @@ mod tests;
 pub use bound::Bound;
 pub(crate) use bound::compare_parts;
 pub use codes::{CodedKeys, KeyCodes, KnownCodes, encode_keys_by_code, give_codes_always};
-pub(crate) use codes::{coded_alike, settled};
+pub(crate) use codes::{
+    Lookup, Values, Worth, coded_alike, coded_texts, distinct_texts, picked_column, picked_keys,
+    settled, worth,
+};
 pub(crate) use encoding::shared_len;
 pub use encoding::{
     decode_column, decode_values, encode_value, has_more_columns, leading_word, separator,
     split_column,
 };
 pub use fences::{KeyFences, RankSearch, search_together};
+pub(crate) use from_columns::Payloads;
 pub use from_columns::encode_keys;
 pub use keys::Keys;
 pub(crate) use keys_builder::KeysBuilder;

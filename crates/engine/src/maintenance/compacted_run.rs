@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use drillcore_format::key::KeyCodes;
-use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::texts_by_code::{are_one, is_by_code, texts_of};
 
 use crate::error::Result;
 use crate::merge::carried_liveness::CarriedLiveness;
@@ -23,7 +25,7 @@ const COMBINED_ROWS: usize = 1 << 14;
 
 /// The bytes of memory that [`compacted`] takes beside those of the runs, until it is done. O(runs * log runs).
 pub fn compaction_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
-    let copy = total_bytes(runs) + coding_bytes(layout, runs);
+    let copy = total_bytes(runs) + coding_bytes(layout, runs) + text_coding_bytes(runs);
     if TablePolicy::of(layout).fold().combines() {
         return copy + total_bytes(runs);
     }
@@ -54,19 +56,76 @@ fn coding_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
     runs.iter().map(of_run).sum()
 }
 
-/// Runs whose keys are held in the same way, so that they compare, and what their codes stand for.
-fn in_same_codes(layout: &Layout, runs: &[Piece]) -> (Vec<Piece>, Option<Arc<KeyCodes>>) {
-    let held: Vec<&Run> =
-        runs.iter().map(|piece| &**piece.run().expect("runs are compacted")).collect();
-    let rows: Vec<&Rows> = held.iter().map(|run| run.held_rows()).collect();
-    let Some((keys, codes)) = Rows::keys_coded_alike(&rows, layout.key_types()) else {
-        return (runs.to_vec(), None);
+/// The same for texts outside of keys: other codes of what has another list, and where some runs hold a column plain the texts of those
+/// that do not, or more. O(runs * columns).
+fn text_coding_bytes(runs: &[Arc<Run>]) -> u64 {
+    let rows: Vec<&Rows> = runs.iter().map(|run| run.held_rows()).collect();
+    let width = rows.iter().map(|rows| rows.values().len()).max().unwrap_or(0);
+    let of_column = |at: usize| {
+        let columns =
+            || rows.iter().zip(runs).filter_map(|(rows, run)| Some((rows.values().get(at)?, run)));
+        let Some(first) = columns().find_map(|(column, _)| texts_of(column)) else { return 0 };
+        let has_plain = columns().any(|(column, _)| !is_by_code(column));
+        let of_one = |(column, run): (&ArrayRef, &Arc<Run>)| {
+            let codes = run.rows() * size_of::<u32>() as u64;
+            match texts_of(column) {
+                None => codes,
+                Some(_) if has_plain => run.string_bytes(),
+                Some(list) if are_one(list, first) => 0,
+                Some(list) => codes + list.len() as u64 * MERGED_VALUE_BYTES,
+            }
+        };
+        columns().map(of_one).sum::<u64>()
     };
-    let alike = runs.iter().zip(held).zip(keys).map(|((piece, run), keys)| Piece {
-        array: SortedArray::Run(Arc::new(run.with_held_keys(keys))),
-        ..piece.clone()
+    (0..width).map(of_column).sum()
+}
+
+/// Runs that are held in the same way, so that keys compare and rows fit together.
+struct HeldAlike {
+    runs: Vec<Piece>,
+    /// What codes in keys stand for.
+    codes: Option<Arc<KeyCodes>>,
+    /// All columns, in the types in which the runs hold them.
+    all: Projection,
+}
+
+/// Brings runs into one form, without writing any value anew that they hold alike.
+fn held_alike(layout: &Layout, runs: &[Piece]) -> HeldAlike {
+    let mut all = layout.all();
+    let run = |piece: &Piece| piece.run().expect("runs are compacted").clone();
+    let held: Vec<Arc<Run>> = runs.iter().map(run).collect();
+    let rows: Vec<&Rows> = held.iter().map(|run| run.held_rows()).collect();
+    let keys = Rows::keys_coded_alike(&rows, layout.key_types());
+    let values = Rows::texts_coded_alike(&rows);
+    if keys.is_none() && values.is_none() {
+        return HeldAlike { runs: runs.to_vec(), codes: None, all };
+    }
+    for column in values.iter().flatten() {
+        for (at, array) in column.iter().enumerate() {
+            // What was dropped since is not read.
+            if is_by_code(array) && all.types[at] == DataType::Utf8 {
+                all.types[at] = array.data_type().clone();
+            }
+        }
+    }
+    let (mut keys, codes) = match keys {
+        Some((keys, codes)) => (keys.into_iter().map(Some).collect(), Some(codes)),
+        None => (vec![None; runs.len()], None),
+    };
+    let mut values = values.unwrap_or_default();
+    let alike = runs.iter().zip(&held).enumerate().map(|(at, (piece, run))| {
+        let rows = match values.get_mut(at).map(std::mem::take) {
+            Some(values) => run.held_rows().with_values(values),
+            None => run.held_rows().clone(),
+        };
+        let rows = match keys[at].take() {
+            // One form has no need of codes to tell keys apart.
+            Some(keys) => rows.with_keys(keys, None),
+            None => rows,
+        };
+        Piece { array: SortedArray::Run(Arc::new(run.as_held(rows))), ..piece.clone() }
     });
-    (alike.collect(), Some(codes))
+    HeldAlike { runs: alike.collect(), codes, all }
 }
 
 /// Whether no interval of keys overlaps another, or touches it.
@@ -85,10 +144,9 @@ pub fn compacted(
     examined: &RowsExamined,
 ) -> Result<Option<Piece>> {
     let lsns = covered(runs.iter().map(Piece::lsns));
-    let (runs, codes) = in_same_codes(layout, runs);
-    let runs = &*runs;
     // What is compacted is less than an array can hold, as it is held.
-    let all = layout.all();
+    let HeldAlike { runs, codes, all } = held_alike(layout, runs);
+    let runs = &*runs;
     let source = |run: &Piece| PieceSource::whole(run.clone(), all.clone(), Direction::Forward);
     let fold = TablePolicy::of(layout).fold();
     let sources = runs.iter().map(source).enumerate();
@@ -133,6 +191,7 @@ pub fn compacted(
         }
     };
     let rows = rows.with_keys(rows.keys().clone(), codes).with_settled_codes(layout.key_types());
+    let rows = TablePolicy::of(layout).settled(rows);
     let run = UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns);
     let piece = Piece::from(Arc::new(run));
     carried.finish().into_iter().for_each(|liveness| piece.liveness.note(liveness));

@@ -35,10 +35,10 @@ type KeyEnds = (Box<[u8]>, Box<[u8]>);
 /// Sorted rows in memory; ties in commit order, oldest first.
 #[derive(Debug)]
 pub struct Run {
-    /// Those of a rollup table are [narrowed](Rows::narrowed). Keys may be [by code](drillcore_format::key::KeyCodes).
+    /// Those of a rollup table are [narrowed](Rows::narrowed). Keys may be [by code](drillcore_format::key::KeyCodes), and columns of
+    /// [texts](drillcore_format::texts_by_code).
     rows: Rows,
-    /// What a row has more when its key is read than as it is held, on average.
-    spelled_more: u64,
+    spelled: Spelled,
     /// Without codes, if keys are by code.
     spelled_ends: Option<KeyEnds>,
     fences: KeyFences,
@@ -67,11 +67,22 @@ pub struct Earliest {
     pub time: i64,
 }
 
+/// What rows by code take as they are read.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spelled {
+    /// Bytes that a row has more than as it is held, on average.
+    more_per_row: u64,
+    /// Bytes of the lists that codes stand for, which are read of no row.
+    lists: u64,
+    /// Bytes of all keys and strings, or more.
+    strings: usize,
+}
+
 /// A run before it has its place in the commit order.
 pub struct UncommittedRun {
     layout: Layout,
     rows: Rows,
-    spelled_more: u64,
+    spelled: Spelled,
     spelled_ends: Option<KeyEnds>,
     fences: KeyFences,
     sets: Option<SetIndex>,
@@ -116,7 +127,7 @@ impl UncommittedRun {
         let tombstones = flags(layout, &rows).map_or(0, BooleanArray::true_count) as u64;
         Ok(UncommittedRun {
             layout: layout.clone(),
-            spelled_more: spelled_more(&rows),
+            spelled: Spelled::of(&rows),
             rows,
             spelled_ends,
             fences,
@@ -148,7 +159,7 @@ impl UncommittedRun {
     pub fn commit(self, lsns: LsnRange) -> Run {
         let UncommittedRun {
             rows,
-            spelled_more,
+            spelled,
             spelled_ends,
             fences,
             sets,
@@ -162,7 +173,7 @@ impl UncommittedRun {
         } = self;
         Run {
             rows,
-            spelled_more,
+            spelled,
             spelled_ends,
             fences,
             sets,
@@ -182,8 +193,20 @@ impl UncommittedRun {
 /// Rows whose keys are looked at for a mean.
 const SPELLED_ROWS: usize = 64;
 
+impl Spelled {
+    fn of(rows: &Rows) -> Spelled {
+        let (more, lists_of_texts) = rows.spelled_texts();
+        let lists_of_keys = rows.key_codes().map_or(0, |codes| codes.allocated_bytes());
+        Spelled {
+            more_per_row: more_per_key(rows) + (more / rows.len().max(1)) as u64,
+            lists: (lists_of_keys + lists_of_texts) as u64,
+            strings: rows.string_bytes(),
+        }
+    }
+}
+
 /// Bytes that the keys of some rows have more without codes, on average of some.
-fn spelled_more(rows: &Rows) -> u64 {
+fn more_per_key(rows: &Rows) -> u64 {
     let Some(codes) = rows.key_codes() else { return 0 };
     let looked_at = (0..rows.len()).step_by(rows.len().div_ceil(SPELLED_ROWS));
     let more = |row: usize| {
@@ -405,21 +428,25 @@ impl Run {
         &self.rows
     }
 
-    /// Bytes of a row on average, as it is read: without the lists that codes stand for, and with its key without codes.
+    /// Bytes of a row on average, as it is read: without codes and the lists that they stand for.
     pub fn mean_row_bytes(&self) -> u64 {
-        let lists = self.rows.key_codes().map_or(0, |codes| codes.allocated_bytes()) as u64;
-        self.bytes().saturating_sub(lists) / self.rows().max(1) + self.spelled_more
+        self.bytes().saturating_sub(self.spelled.lists) / self.rows().max(1)
+            + self.spelled.more_per_row
     }
 
-    /// The same rows for a merge with others, whose keys are held in the same way: it only reads them in their order. There are no
-    /// indexes, and `rank` and `key_ends` are those of keys as they are held.
-    pub fn with_held_keys(&self, keys: Keys) -> Run {
-        let added =
-            if keys.shares_bytes_with(self.rows.keys()) { 0 } else { keys.allocated_bytes() };
+    /// Bytes of all keys and strings without codes, or more.
+    pub fn string_bytes(&self) -> u64 {
+        self.spelled.strings as u64
+    }
+
+    /// The same rows in another form for a merge with others that are held in the same way: it only reads them in their order. There are
+    /// no indexes, and `rank` and `key_ends` are those of keys as they are held.
+    pub fn as_held(&self, rows: Rows) -> Run {
+        let added = rows.allocated_beside(&self.rows);
         Run {
-            fences: KeyFences::new(&keys),
-            rows: self.rows.with_keys(keys, None),
-            spelled_more: 0,
+            fences: KeyFences::new(rows.keys()),
+            spelled: Spelled { strings: rows.string_bytes(), ..Spelled::default() },
+            rows,
             spelled_ends: None,
             sets: None,
             weights: Vec::new(),
@@ -493,7 +520,7 @@ impl Run {
 
     /// Copies the first of the rows at `ordinals`: all, or those with which keys and strings reach `bytes_max`.
     pub fn fetch_some(&self, ordinals: &[u32], projection: &Projection, bytes_max: usize) -> Rows {
-        if self.rows.string_bytes() <= bytes_max {
+        if self.spelled.strings <= bytes_max {
             return self.fetch(ordinals, projection);
         }
         let mut bytes = 0;

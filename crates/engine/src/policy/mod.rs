@@ -1,7 +1,7 @@
 //! What a table's merge policy makes of its rows. Other folders call what stands here instead of telling policies apart; they
 //! still ask whether rows are combined, or deleted by key, where that changes what is read.
 
-pub mod key_coder;
+pub mod batch_coder;
 pub mod rollup;
 pub mod tombstones;
 pub mod fold;

@@ -20,14 +20,14 @@ use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::{Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::policy::key_coder::KeyCoder;
+use crate::policy::batch_coder::BatchCoder;
 
 /// One partial row an event, in the order of the batch, which has exactly the columns of the events.
 pub fn partial_rows(
     layout: &Layout,
     rollup: &Rollup,
     events: &RecordBatch,
-    coder: &KeyCoder,
+    coder: &BatchCoder,
 ) -> Rows {
     let schema = layout.schema();
     let len = events.num_rows();
@@ -67,7 +67,7 @@ pub fn partial_rows(
             (_, None) => unreachable!("create_table gives every metric but a count an input"),
         }
     }
-    let (keys, codes) = coder.encode(&key_columns);
+    let (keys, codes) = coder.keys(&key_columns);
     Rows::new(len, None, values).with_keys(keys, codes.map(Arc::new))
 }
 
@@ -400,7 +400,7 @@ mod tests {
             numbers([Some(2); 4]),
         ];
         let events = RecordBatch::try_new(events, columns).unwrap();
-        let rows = partial_rows(&layout, &rollup, &events, &KeyCoder::default());
+        let rows = partial_rows(&layout, &rollup, &events, &BatchCoder::default());
         let folded = fold(&layout, &rollup, &rows, &[3, 4]).unwrap();
         let folded = fold(&layout, &rollup, &folded, &[2]).unwrap();
         let count = |at: usize| folded.value(at).as_primitive::<UInt64Type>().value(0);

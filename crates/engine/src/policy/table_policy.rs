@@ -15,8 +15,8 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 
 use crate::error::Result;
+use crate::policy::batch_coder::BatchCoder;
 use crate::policy::fold::Fold;
-use crate::policy::key_coder::KeyCoder;
 use crate::policy::rollup::{fold, partial_rows, shown};
 use crate::schema::unit::Unit;
 
@@ -68,10 +68,14 @@ impl<'l> TablePolicy<'l> {
         }
     }
 
-    /// The rows that are stored for those of a batch of the right shape, in its order: with keys by code where that is worth it.
-    pub fn stored(&self, batch: &RecordBatch, coder: &KeyCoder) -> Rows {
+    /// The rows that are stored for those of a batch of the right shape, in its order: with keys and texts by code where that is worth it.
+    pub fn stored(&self, batch: &RecordBatch, coder: &BatchCoder) -> Rows {
         match self.layout.rollup() {
-            None => self.layout.encode_with(batch, |columns| coder.encode(columns)),
+            None => self.layout.encode_with(
+                batch,
+                |columns| coder.keys(columns),
+                |value, texts| coder.texts(value, texts),
+            ),
             Some(rollup) => partial_rows(self.layout, rollup, batch, coder),
         }
     }
@@ -114,6 +118,14 @@ impl<'l> TablePolicy<'l> {
         match self.combines() {
             true => rows.narrowed(),
             false => rows,
+        }
+    }
+
+    /// Rows that came together, with texts by code where that is worth it now. Those that are combined have none but in their keys.
+    pub fn settled(&self, rows: Rows) -> Rows {
+        match self.combines() {
+            true => rows,
+            false => rows.with_settled_texts(),
         }
     }
 

@@ -54,7 +54,15 @@ pub fn show(
     } else {
         let needed = policy.projection(columns);
         let shown = |rows| policy.shown(&rows, columns);
-        fetch_in_shares(selected.pieces(), places, &needed, threads, interrupt, shown)?
+        fetch_in_shares(
+            selected.pieces(),
+            places,
+            (layout, columns),
+            &needed,
+            threads,
+            interrupt,
+            shown,
+        )?
     };
     if batches.len() == 1 {
         return Ok(batches.remove(0));

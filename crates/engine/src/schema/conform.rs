@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use arrow_select::filter::FilterBuilder;
-use drillcore_format::schema::TableSchema;
+use drillcore_format::schema::{MergePolicy, TableSchema};
 use drillcore_format::type_name::type_name;
 use drillcore_format::value_bytes::value_bytes;
 use drillcore_format::weight::{self, NoWeight};
@@ -113,7 +113,7 @@ pub fn conform(
     conform_columns(schema, keyed, batch, options, cast_rows)
 }
 
-/// [`conform`] for rows whose keys are encoded: key columns of texts that came as dictionaries stay so.
+/// [`conform`] for rows that are encoded: columns of texts that came as dictionaries stay so; of what is folded, those of the key.
 pub fn conform_by_code(
     schema: &TableSchema,
     keyed: &[usize],
@@ -122,7 +122,8 @@ pub fn conform_by_code(
 ) -> Result<Conformed> {
     conform_columns(schema, keyed, batch, options, |values, to, column| {
         let is_keyed = || keyed.iter().any(|&keyed| schema.columns.field(keyed).name() == column);
-        let by_code = if is_keyed() { with_texts(values, to, column)? } else { None };
+        let may_stay = !matches!(schema.merge, MergePolicy::Rollup(_)) || is_keyed();
+        let by_code = if may_stay { with_texts(values, to, column)? } else { None };
         match by_code {
             Some(by_code) => Ok((by_code, Vec::new())),
             None => cast_rows(values, to, column),

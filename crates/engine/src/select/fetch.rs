@@ -48,49 +48,80 @@ pub fn fetch(
     projection: &Projection,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
+    fetch_as(pieces, places, projection, None, interrupt)
+}
+
+/// [`fetch`], and of keys by code the columns that `key` says, with the types of all, in place of keys.
+fn fetch_as(
+    pieces: &[Piece],
+    places: &[Place],
+    projection: &Projection,
+    key: Option<(&[DataType], &[usize])>,
+    interrupt: &Interrupt,
+) -> Result<Rows> {
     interrupt.check()?;
-    let Fetched { parts, picks } = match in_memory(pieces, places, projection) {
-        Some(fetched) => fetched,
-        None => fetch_parts(pieces, places, projection, 1, interrupt)?,
-    };
+    if let Some(rows) = in_memory(pieces, places, projection, key)? {
+        return Ok(rows);
+    }
+    let Fetched { parts, picks } = fetch_parts(pieces, places, projection, 1, interrupt)?;
     gather(parts, &picks)
 }
 
-/// The runs that have the rows at `places`, and where in them the rows are. `None` if a row is on disk or not as it is to be
-/// shown, or if there are more rows than are copied between two looks at the interrupt. Copies nothing.
-fn in_memory(pieces: &[Piece], places: &[Place], projection: &Projection) -> Option<Fetched> {
+/// The rows at `places`, copied from where they lie in memory. `None` if a row is on disk or not as it is to be shown, or if there are
+/// more rows than are copied between two looks at the interrupt.
+fn in_memory(
+    pieces: &[Piece],
+    places: &[Place],
+    projection: &Projection,
+    key: Option<(&[DataType], &[usize])>,
+) -> Result<Option<Rows>> {
     if places.len() > CHUNK_ROWS {
-        return None;
+        return Ok(None);
     }
-    let (mut parts, mut part_of) = (Vec::new(), vec![None; pieces.len()]);
+    let (mut runs, mut part_of) = (Vec::new(), vec![None; pieces.len()]);
     let mut picks = Vec::with_capacity(places.len());
     for &Place { piece, ordinal } in places {
         let part = match part_of[piece] {
             Some(part) => part,
             None => {
-                parts.push(pieces[piece].run()?.shared(projection)?);
-                *part_of[piece].insert(parts.len() - 1)
+                let Some(run) = pieces[piece].run() else { return Ok(None) };
+                runs.push(run);
+                *part_of[piece].insert(runs.len() - 1)
             }
         };
         picks.push((part, ordinal as usize));
     }
+    let parts: Vec<&Rows> = runs.iter().map(|run| run.held_rows()).collect();
+    if !Rows::may_be_picked(&parts, projection) {
+        return Ok(None);
+    }
+    let bytes = Rows::picked_bytes(&parts, &picks, projection);
+    if bytes > byte_bounds::array() {
+        return Err(too_many_string_bytes(picks.len(), bytes));
+    }
     // One count has those of all runs.
-    pieces[places[0].piece].run()?.note_examined(places.len());
-    Some(Fetched { parts, picks })
+    runs[0].note_examined(places.len());
+    Ok(Some(match key.filter(|_| projection.keys && runs.iter().any(|run| run.has_key_codes())) {
+        Some((types, key)) => Rows::picked_by_columns(&parts, &picks, projection, types, key)?,
+        None => Rows::picked(&parts, &picks, projection),
+    }))
 }
 
 /// Reads the rows at `places`, at least one, with some threads, and gives each thread's share of them, in order, to
-/// `each`. See [`fetch_parts`].
+/// `each`, which needs of keys no more than some columns of the table. See [`fetch_parts`].
 pub fn fetch_in_shares<T: Send>(
     pieces: &[Piece],
     places: &[Place],
+    (layout, columns): (&Layout, &[usize]),
     projection: &Projection,
     threads: usize,
     interrupt: &Interrupt,
     each: impl Fn(Rows) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     if threads == 1 {
-        return Ok(vec![each(fetch(pieces, places, projection, interrupt)?)?]);
+        let positions = layout.key_positions(columns);
+        let key = Some((layout.key_types(), &*positions));
+        return Ok(vec![each(fetch_as(pieces, places, projection, key, interrupt)?)?]);
     }
     let Fetched { parts, picks } = fetch_parts(pieces, places, projection, threads, interrupt)?;
     check_string_bytes(&parts, &picks)?;

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::{Piece, SortedArray};
 use crate::pieces::run::Run;
-use crate::policy::key_coder::KeyCoder;
+use crate::policy::batch_coder::BatchCoder;
 use crate::select::read_memory::ReadMemory;
 use crate::state::erasures::{Erasures, Unnoted};
 use crate::state::expiring::Expiring;
@@ -33,7 +33,7 @@ pub struct TableState {
     pub name: Arc<str>,
     pub layout: Layout,
     pub schema: Arc<TableSchema>,
-    pub coder: Arc<KeyCoder>,
+    pub coder: Arc<BatchCoder>,
     pub flushed: Lsn,
     pub segments: Vec<Slot<Segment>>,
     /// How many levels the segments make.

@@ -26,8 +26,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::room::LogBytes;
 use crate::maintenance::scheduler;
 use crate::pieces::run::UncommittedRun;
+use crate::policy::batch_coder::BatchCoder;
 use crate::policy::column_changes::with_discovered;
-use crate::policy::key_coder::KeyCoder;
 use crate::policy::refusals::check_deletes_by_key;
 use crate::policy::table_policy::TablePolicy;
 use crate::schema::conform::{AppendOptions, Conformed, Rejected, conform, conform_by_code};
@@ -76,7 +76,7 @@ pub struct TableShape {
     pub table: TableId,
     pub schema: Arc<TableSchema>,
     pub layout: Layout,
-    pub coder: Arc<KeyCoder>,
+    pub coder: Arc<BatchCoder>,
 }
 
 /// Batches on their way into a commit: all that can fail of them is done, and nothing changed yet.

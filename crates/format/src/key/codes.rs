@@ -19,6 +19,10 @@ mod recoding;
 mod tests;
 
 pub use encode::{CodedKeys, KnownCodes, encode_keys_by_code};
+pub(crate) use encode::{coded_texts, distinct_texts};
 pub use key_codes::KeyCodes;
+pub(crate) use key_codes::{picked_column, picked_keys};
 pub(crate) use recoding::{coded_alike, settled};
+pub(crate) use values::{Lookup, Values};
 pub use worth::give_codes_always;
+pub(crate) use worth::{Worth, worth};

@@ -77,7 +77,7 @@ fn encode_even(columns: &[ArrayRef], widths: &[usize], row_count: usize) -> Keys
 }
 
 /// The payloads of one column's values, which they write behind their tags, found by row.
-pub(super) struct Payloads<'c> {
+pub(crate) struct Payloads<'c> {
     /// Of texts without their ends.
     bytes: Cow<'c, [u8]>,
     places: Places<'c>,
@@ -130,6 +130,11 @@ impl<'c> Payloads<'c> {
         };
         let are_texts = payload_width(column.data_type()).is_none();
         Payloads { bytes, places, nulls, are_texts }
+    }
+
+    /// Whether texts have bytes that keys write in other ones.
+    pub fn are_escaped(&self) -> bool {
+        self.are_texts && matches!(self.bytes, Cow::Owned(_))
     }
 
     pub fn are_texts(&self) -> bool {
@@ -189,7 +194,7 @@ impl<'c> Payloads<'c> {
 
     /// Writes the tag and the payload of a row.
     #[inline]
-    pub fn put(&self, row: usize, out: &mut KeyWriter) {
+    pub(super) fn put(&self, row: usize, out: &mut KeyWriter) {
         if self.is_null(row) {
             out.push(NULL);
             return;

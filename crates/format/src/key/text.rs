@@ -15,7 +15,7 @@ const MASKS: [u128; WORD + 1] = {
 
 /// A text as keys have it, but for its tag and its end.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Text<'t> {
+pub(crate) struct Text<'t> {
     /// The first sixteen bytes as a number, the first one lowest, with zeros behind the end: all of most texts.
     word: u128,
     pub bytes: &'t [u8],

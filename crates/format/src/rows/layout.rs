@@ -13,6 +13,8 @@ use crate::rows::projection::Projection;
 use crate::rows::set_codes::{Compared, SetCodes};
 use crate::rows::stored_rows::{Rows, take_array};
 use crate::schema::{MergePolicy, Metric, MetricKind, Rollup, TableSchema};
+use crate::text_codes::plain;
+use crate::texts_by_code::is_by_code;
 use crate::value_bytes::value_bytes;
 
 /// Where each column of a table is stored. Cheap to clone.
@@ -221,25 +223,27 @@ impl Layout {
 
     /// Rows of a batch that has exactly the table's columns.
     ///
-    /// Keys, whose texts may come as dictionaries, and lists are encoded; other values are shared with the batch, or copied where they are a
+    /// Texts may come as dictionaries. Keys and lists are encoded; other values are shared with the batch, or copied where they are a
     /// small part of a larger buffer. Panics if the batch has other columns.
     pub fn encode(&self, batch: &RecordBatch) -> Rows {
-        self.encode_with(batch, |columns| (encode_keys(columns), None))
+        self.encode_with(batch, |columns| (encode_keys(columns), None), |_, texts| plain(texts))
     }
 
-    /// [`Layout::encode`] with keys as `keys` makes them of the key's columns, of which there is one at least.
+    /// [`Layout::encode`] with keys as `keys` makes them of the key's columns, of which there is one at least, and columns of texts
+    /// outside of it as `texts` makes them, each given with its index among the values.
     pub fn encode_with(
         &self,
         batch: &RecordBatch,
         keys: impl FnOnce(&[ArrayRef]) -> (Keys, Option<KeyCodes>),
+        texts: impl Fn(usize, &ArrayRef) -> ArrayRef,
     ) -> Rows {
         let fields = self.shared.schema.columns.fields();
         assert_eq!(batch.num_columns(), fields.len(), "the batch has other columns than the table");
         let places = &self.shared.places;
-        for ((column, field), place) in batch.columns().iter().zip(fields).zip(places) {
-            let given = match (column.data_type(), place) {
-                (DataType::Dictionary(_, texts), Place::Key(_)) => texts,
-                (given, _) => given,
+        for (column, field) in batch.columns().iter().zip(fields) {
+            let given = match column.data_type() {
+                DataType::Dictionary(_, texts) => texts,
+                given => given,
             };
             assert_eq!(given, field.data_type(), "type of column {:?}", field.name());
         }
@@ -255,7 +259,10 @@ impl Layout {
         }
         for (column, place) in batch.columns().iter().zip(places) {
             if let Place::Value(index) = place {
-                values[*index] = Some(stored(column));
+                values[*index] = Some(match self.shared.value_types[*index] {
+                    DataType::Utf8 => stored(&texts(*index, column)),
+                    _ => stored(column),
+                });
             }
         }
         // What is left stores no column any more.
@@ -441,6 +448,9 @@ impl Layout {
 fn stored(array: &ArrayRef) -> ArrayRef {
     if let Some(lists) = array.as_list_opt() {
         return Arc::new(encode_lists(lists));
+    }
+    if is_by_code(array) {
+        return array.clone();
     }
     let held = array.get_buffer_memory_size();
     let needed = value_bytes(array);

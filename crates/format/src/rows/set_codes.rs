@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::key::fixed::{Fixed, with_fixed_type};
 use crate::key::{Keys, decode_values, encode_value, split_column};
 use crate::rows::stored_rows::Rows;
+use crate::texts_by_code::{Codes, texts_of};
 
 /// The set of each row, as a code into the distinct set values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +71,23 @@ impl SetCodes {
                 let mut coder = Coder::new(array.len());
                 for (row, value) in array.as_string::<i32>().iter().enumerate() {
                     coder.push(value, || encoded(row));
+                }
+                coder.finish()
+            }
+            DataType::Dictionary(..) => {
+                let codes = Codes::of(array).expect("codes of texts are unsigned");
+                let texts = texts_of(array).expect("it is by code");
+                let mut coder = Coder::new(array.len());
+                for row in 0..array.len() {
+                    let code = array.is_valid(row).then(|| codes.at(row));
+                    coder.push(code, || {
+                        let mut value = Vec::new();
+                        match code {
+                            Some(code) => encode_value(texts, code, &mut value),
+                            None => encode_value(&BooleanArray::new_null(1), 0, &mut value),
+                        }
+                        value.into_boxed_slice()
+                    });
                 }
                 coder.finish()
             }

@@ -14,11 +14,19 @@ use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
 use crate::byte_bounds;
+use crate::error::Result;
 use crate::key::fixed::with_fixed_type;
-use crate::key::{KeyCodes, Keys, coded_alike, leading_word, settled, shared_len};
-use crate::narrowing::{alike, narrowed, restored};
+use crate::key::{
+    KeyCodes, Keys, coded_alike, decode_column, leading_word, picked_column, picked_keys, settled,
+    shared_len,
+};
+use crate::narrowing::{self, narrowed, restored};
 use crate::rows::projection::Projection;
 use crate::rows::row_order::{order_of_words, sorted};
+use crate::text_codes;
+use crate::texts_by_code::{
+    Strings, code_bytes, concatenated, interleaved, is_by_code, picked, texts_of,
+};
 use crate::value_bytes::string_offsets;
 use crate::widening::widen;
 
@@ -285,8 +293,11 @@ impl Rows {
         }
         let column = |of: &dyn Fn(&Rows) -> &dyn Array| {
             let arrays: Vec<&dyn Array> = parts.iter().map(|part| of(part)).collect();
-            interleaved_numbers(&arrays, indices)
-                .unwrap_or_else(|| interleave(&arrays, indices).expect(OVERFULL))
+            let plain = |arrays: &[&dyn Array]| {
+                interleaved_numbers(arrays, indices)
+                    .unwrap_or_else(|| interleave(arrays, indices).expect(OVERFULL))
+            };
+            interleaved(&arrays, indices, plain).unwrap_or_else(|| plain(&arrays))
         };
         let keys = || {
             let keys: Vec<&Keys> = parts.iter().map(|part| part.keys()).collect();
@@ -299,8 +310,96 @@ impl Rows {
             key_columns: Vec::new(),
             values: (0..first.values.len()).map(|at| column(&|part| part.value(at))).collect(),
         };
-        assert!(rows.string_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
+        assert!(rows.held_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
         rows
+    }
+
+    /// Whether [`Rows::picked`] has some parts' columns in the types in which they are to be shown.
+    pub fn may_be_picked(parts: &[&Rows], projection: &Projection) -> bool {
+        let is_held = |part: &Rows, (&index, data_type): (&usize, &DataType)| {
+            part.values.get(index).is_some_and(|array| {
+                array.data_type() == data_type || *data_type == DataType::Utf8 && is_by_code(array)
+            })
+        };
+        let columns = || projection.values.iter().zip(&projection.types);
+        parts.iter().all(|part| columns().all(|column| is_held(part, column)))
+    }
+
+    /// The projected columns of rows of several parts that hold all columns, each given as part and row, in that order; keys are without
+    /// codes. Parts are such that they [may be](Rows::may_be_picked). Panics if strings of a column take more than 2 GiB.
+    pub fn picked(parts: &[&Rows], picks: &[(usize, usize)], projection: &Projection) -> Rows {
+        let keys = || match parts.iter().any(|part| part.codes.is_some()) {
+            true => picked_keys(&Rows::keys_of(parts), picks),
+            false => {
+                let keys: Vec<&Keys> = parts.iter().map(|part| part.keys()).collect();
+                Keys::interleave(&keys, picks)
+            }
+        };
+        let column = |&index: &usize| -> ArrayRef {
+            let arrays: Vec<&dyn Array> =
+                parts.iter().map(|part| &*part.values[index] as _).collect();
+            if arrays.iter().any(|array| is_by_code(*array)) {
+                return picked(&arrays, picks);
+            }
+            interleaved_numbers(&arrays, picks)
+                .unwrap_or_else(|| interleave(&arrays, picks).expect(OVERFULL))
+        };
+        Rows {
+            len: picks.len(),
+            keys: projection.keys.then(keys),
+            codes: None,
+            key_columns: Vec::new(),
+            values: projection.values.iter().map(column).collect(),
+        }
+    }
+
+    /// [`Rows::picked`] with columns of the key, at some positions of it, in place of keys; `types` are those of all its columns. Fails on
+    /// keys that do not decode.
+    pub fn picked_by_columns(
+        parts: &[&Rows],
+        picks: &[(usize, usize)],
+        projection: &Projection,
+        types: &[DataType],
+        key: &[usize],
+    ) -> Result<Rows> {
+        let keys = Rows::keys_of(parts);
+        let column = |&at: &usize| {
+            let alone = picked_column(&keys, picks, types, at)?;
+            Ok((at, decode_column(&alone, &types[at..=at], 0)?))
+        };
+        let key_columns = key.iter().map(column).collect::<Result<_>>()?;
+        let values = Projection { keys: false, ..projection.clone() };
+        Ok(Rows { key_columns, ..Rows::picked(parts, picks, &values) })
+    }
+
+    /// The most bytes that the keys, or the strings of a projected column, of some rows of several parts take, each given as part and row.
+    pub fn picked_bytes(
+        parts: &[&Rows],
+        picks: &[(usize, usize)],
+        projection: &Projection,
+    ) -> usize {
+        let of_column = |&index: &usize| {
+            let strings: Option<Vec<Strings<'_>>> =
+                parts.iter().map(|part| Strings::of(&part.values[index])).collect();
+            let strings = strings?;
+            Some(picks.iter().map(|&(part, row)| strings[part].byte_len(row)).sum())
+        };
+        let keys = projection.keys.then(|| {
+            if parts.iter().all(|part| part.codes.is_none()) {
+                let keys: Vec<&Keys> = parts.iter().map(|part| part.keys()).collect();
+                return Keys::picked_bytes(&keys, picks);
+            }
+            let len = |&(part, row): &(usize, usize)| {
+                let rows: &Rows = parts[part];
+                key_bytes(rows.keys(), rows.codes.as_deref(), row..row + 1)
+            };
+            picks.iter().map(len).sum()
+        });
+        projection.values.iter().filter_map(of_column).chain(keys).max().unwrap_or(0)
+    }
+
+    fn keys_of<'r>(parts: &[&'r Rows]) -> Vec<(&'r Keys, Option<&'r KeyCodes>)> {
+        parts.iter().map(|part| (part.keys(), part.codes.as_deref())).collect()
     }
 
     /// The rows of all parts, one part behind the other, in arrays of exact size. Parts that were [`Rows::narrowed`] apart are as if
@@ -324,13 +423,14 @@ impl Rows {
             columns.iter_mut().zip(part.values).for_each(|(column, array)| column.push(array));
         }
         let column = |mut arrays: Vec<ArrayRef>| {
-            alike(&mut arrays);
+            narrowing::alike(&mut arrays);
+            text_codes::alike(&mut arrays);
             let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
-            concat(&arrays).expect(OVERFULL)
+            concatenated(&arrays, |arrays| concat(arrays).expect(OVERFULL))
         };
         let values = columns.into_iter().map(column).collect();
         let rows = Rows { len, keys, codes, key_columns: Vec::new(), values };
-        assert!(rows.string_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
+        assert!(rows.held_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
         rows
     }
 
@@ -411,9 +511,9 @@ impl Rows {
     }
 
     /// Bytes of the keys and strings of these rows alone, whatever buffers they share: of keys by code those that they have without,
-    /// or more. O(columns).
+    /// or more. O(columns), by code O(rows).
     pub fn string_bytes(&self) -> usize {
-        self.string_spans().sum()
+        self.string_bytes_in(0..self.len)
     }
 
     /// Bytes of the key and the strings of each row. O(rows * columns of strings).
@@ -423,15 +523,13 @@ impl Rows {
             let len = |row: usize| key_bytes(keys, self.codes.as_deref(), row..row + 1);
             bytes.iter_mut().enumerate().for_each(|(row, bytes)| *bytes += len(row));
         }
-        for offsets in self.offsets() {
-            for (bytes, ends) in bytes.iter_mut().zip(offsets.windows(2)) {
-                *bytes += (ends[1] - ends[0]) as usize;
-            }
+        for strings in self.values.iter().filter_map(|array| Strings::of(array)) {
+            bytes.iter_mut().enumerate().for_each(|(row, bytes)| *bytes += strings.byte_len(row));
         }
         bytes
     }
 
-    /// Bytes of the keys and strings of some rows. O(columns).
+    /// Bytes of the keys and strings of some rows. O(columns), by code O(rows).
     pub fn string_bytes_in(&self, rows: Range<usize>) -> usize {
         let keys = self
             .keys
@@ -440,7 +538,7 @@ impl Rows {
         keys + string_bytes(self.values.iter(), &rows)
     }
 
-    /// Bytes of those keys and strings of some rows that are projected, of rows that hold all. O(columns).
+    /// Bytes of those keys and strings of some rows that are projected, of rows that hold all. O(columns), by code O(rows).
     pub fn projected_string_bytes_in(&self, projection: &Projection, rows: Range<usize>) -> usize {
         let keys = self.keys.as_ref().filter(|_| projection.keys);
         let keys = keys.map_or(0, |keys| key_bytes(keys, self.codes.as_deref(), rows.clone()));
@@ -448,19 +546,68 @@ impl Rows {
         keys + string_bytes(columns, &rows)
     }
 
-    /// Bytes of the keys, then of each column of strings.
-    pub fn string_spans(&self) -> impl Iterator<Item = usize> {
-        let strings = self.offsets().map(|offsets| match offsets {
+    /// Bytes of the keys, then of each column of strings, as they are held.
+    fn held_spans(&self) -> impl Iterator<Item = usize> {
+        let strings = self.values.iter().filter_map(|array| string_offsets(array));
+        let strings = strings.map(|offsets| match offsets {
             [first, .., last] => (last - first) as usize,
             _ => 0,
         });
-        let keys = |keys: &Keys| key_bytes(keys, self.codes.as_deref(), 0..keys.len());
-        self.keys.iter().map(keys).chain(strings)
+        self.keys.iter().map(|keys| keys.bytes_in(0..keys.len())).chain(strings)
     }
 
-    /// The offsets of each column of strings.
-    fn offsets(&self) -> impl Iterator<Item = &[i32]> {
-        self.values.iter().filter_map(|array| string_offsets(array))
+    /// Bytes that columns by code have more when they are read than as they are held, without the lists of their texts, and those of
+    /// the lists. O(rows).
+    pub fn spelled_texts(&self) -> (usize, usize) {
+        let more = |array: &ArrayRef| {
+            let list = texts_of(array)?;
+            let strings = Strings::of(array)?.bytes_in(0..self.len);
+            let plain = strings + self.len * size_of::<i32>();
+            let codes = self.len * code_bytes(list.len());
+            Some((plain.saturating_sub(codes), list.get_buffer_memory_size()))
+        };
+        let all = self.values.iter().filter_map(more);
+        all.fold((0, 0), |sums, of_one| (sums.0 + of_one.0, sums.1 + of_one.1))
+    }
+
+    /// The same rows with columns of texts by code where that is worth it now that rows came together or became fewer. O(rows).
+    pub fn with_settled_texts(self) -> Rows {
+        Rows { values: self.values.iter().map(text_codes::settled).collect(), ..self }
+    }
+
+    /// The values of several parts, whose columns of texts are by code with one list each where that is worth it, else plain; `None`
+    /// if they are plain in all.
+    pub fn texts_coded_alike(parts: &[&Rows]) -> Option<Vec<Vec<ArrayRef>>> {
+        let mut values: Vec<Vec<ArrayRef>> = parts.iter().map(|part| part.values.clone()).collect();
+        let width = values.iter().map(Vec::len).max().unwrap_or(0);
+        let mut are_plain = true;
+        for at in 0..width {
+            let held: Vec<usize> =
+                (0..parts.len()).filter(|part| at < values[*part].len()).collect();
+            if !held.iter().any(|part| is_by_code(&values[*part][at])) {
+                continue;
+            }
+            are_plain = false;
+            let mut column: Vec<ArrayRef> =
+                held.iter().map(|part| values[*part][at].clone()).collect();
+            text_codes::alike(&mut column);
+            held.into_iter().zip(column).for_each(|(part, array)| values[part][at] = array);
+        }
+        (!are_plain).then_some(values)
+    }
+
+    /// Bytes of the buffers held that `other` does not hold. Of columns that differ their lists of texts count, too.
+    pub fn allocated_beside(&self, other: &Rows) -> usize {
+        let keys = match (&self.keys, &other.keys) {
+            (Some(keys), Some(others)) if keys.shares_bytes_with(others) => 0,
+            (keys, _) => keys.as_ref().map_or(0, Keys::allocated_bytes),
+        };
+        let is_held = |array: &&ArrayRef| {
+            let is_same = |held: &ArrayRef| Arc::as_ptr(held).addr() == Arc::as_ptr(array).addr();
+            other.values.iter().any(is_same)
+        };
+        let added = self.values.iter().filter(|array| !is_held(array));
+        keys + added.map(|array| array.get_buffer_memory_size()).sum::<usize>()
     }
 
     /// Bytes of the buffers held. A buffer that other rows share counts whole.
@@ -497,8 +644,8 @@ fn key_bytes(keys: &Keys, codes: Option<&KeyCodes>, rows: Range<usize>) -> usize
 }
 
 fn string_bytes<'r>(columns: impl Iterator<Item = &'r ArrayRef>, rows: &Range<usize>) -> usize {
-    let strings = columns.filter_map(|array| string_offsets(array));
-    strings.map(|offsets| (offsets[rows.end] - offsets[rows.start]) as usize).sum()
+    let strings = columns.filter_map(|array| Strings::of(array));
+    strings.map(|strings| strings.bytes_in(rows.clone())).sum()
 }
 
 pub(super) fn take_array(array: &dyn Array, indices: &[u32]) -> ArrayRef {

@@ -9,8 +9,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::byte_bounds;
 use crate::key::arbitrary::{cell, column, data_type, tuple, value_type};
-use crate::key::{decode_values, encode_keys};
+use crate::key::{decode_values, encode_keys, encode_keys_by_code};
 use crate::rows::stored_rows::take_array;
 use crate::schema::{SetColumn, TableSchema};
 
@@ -235,4 +236,19 @@ pub(crate) fn of_types(types: &[DataType]) -> Layout {
     let field = |(at, of): (usize, &DataType)| Field::new(format!("c{at}"), of.clone(), true);
     let columns = Schema::new(types.iter().enumerate().map(field).collect::<Vec<Field>>());
     Layout::new(&TableSchema::new(Arc::new(columns), vec![0]))
+}
+
+/// What is spelled of codes may be more than an array holds. Compaction puts together what is held.
+#[test]
+fn rows_by_code_come_together_whatever_their_keys_have_without_codes() {
+    let long = "x".repeat(250);
+    let rows = 4_300_000;
+    let texts = std::iter::once(&*long).chain(std::iter::repeat_n("a city", rows - 1));
+    let column: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let coded = encode_keys_by_code(&[column], None, true);
+    let codes = Arc::new(coded.codes.expect("one text repeats"));
+    let part = Rows::new(rows, None, Vec::new()).with_keys(coded.keys, Some(codes));
+    assert!(2 * part.string_bytes() > byte_bounds::array());
+    let both = Rows::concat(vec![part.clone(), part]);
+    assert_eq!((both.len(), both.key(0)), (2 * rows, both.key(rows)));
 }

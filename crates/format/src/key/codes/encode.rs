@@ -136,15 +136,17 @@ pub(super) fn encode_if_worth(
 }
 
 /// A column of texts by code.
-struct Texts {
-    codes: Vec<u32>,
-    lookup: Arc<Lookup>,
-    is_new: bool,
+pub(crate) struct Texts {
+    /// Of each row.
+    pub codes: Vec<u32>,
+    pub lookup: Arc<Lookup>,
+    /// Whether the list is another one than the known one.
+    pub is_new: bool,
 }
 
 /// The code of each row's text, if that is worth it: among known values, which become more if some are missing. The list counts as if
 /// no other rows had it, so that the keys of few rows never take more room with a long list than without codes.
-fn coded_texts(
+pub(crate) fn coded_texts(
     column: &Payloads<'_>,
     rows: usize,
     worth: Worth,
@@ -179,6 +181,11 @@ fn coded_texts(
         }
     }
     Some(Texts { codes, lookup: Arc::new(Lookup::new(Arc::new(values))), is_new: true })
+}
+
+/// The distinct texts of some rows, and the code of each row's. O(rows), and a hash for each text.
+pub(crate) fn distinct_texts(column: &Payloads<'_>, rows: usize) -> (Values, Vec<u32>) {
+    coded(rows, |row| column.text(row), Worth::Always).expect("codes are given in any case")
 }
 
 /// Adds a column of codes of `width` bytes: to the column before, if both fit a number.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 
+use crate::error::Result;
 use crate::key::bound::Bound;
 use crate::key::codes::columns::{Column, Found, NUMBER, code_of};
-use crate::key::encoding::{NULL, PRESENT, column_len};
+use crate::key::encoding::{NULL, PRESENT, column_len, split_column};
 use crate::key::key_writer::KeyWriter;
 use crate::key::keys::{Keys, offset};
 
@@ -55,22 +56,27 @@ impl KeyCodes {
         let mut offsets = Vec::with_capacity(len + 1);
         offsets.push(0);
         for key in keys {
-            out.reserve(self.spelled_len_max(key.len()));
-            let mut rest = key;
-            let mut end = out.len();
-            for (column, width) in self.columns() {
-                let held = column.take(width, &mut rest);
-                let begin = out.len();
-                column.spell(held, &mut out);
-                // Nulls at the end of a key are dropped.
-                if out.len() > begin + 1 {
-                    end = out.len();
-                }
-            }
-            out.cut(end);
+            self.spell(key, &mut out);
             offsets.push(offset(out.len()));
         }
         Keys::new(offsets, out.finish())
+    }
+
+    #[inline]
+    fn spell(&self, key: &[u8], out: &mut KeyWriter) {
+        out.reserve(self.spelled_len_max(key.len()));
+        let mut rest = key;
+        let mut end = out.len();
+        for (column, width) in self.columns() {
+            let held = column.take(width, &mut rest);
+            let begin = out.len();
+            column.spell(held, out);
+            // Nulls at the end of a key are dropped.
+            if out.len() > begin + 1 {
+                end = out.len();
+            }
+        }
+        out.cut(end);
     }
 
     /// The most bytes that a key of `held` bytes has without codes.
@@ -245,6 +251,58 @@ impl KeyCodes {
         let columns: usize = self.columns.iter().map(Column::allocated_bytes).sum();
         columns + size_of_val(&*self.columns) + size_of_val(&*self.widths)
     }
+}
+
+/// Keys of several parts, by code or not, given as part and row, as they are without codes. O(bytes).
+pub fn picked_keys(parts: &[(&Keys, Option<&KeyCodes>)], picks: &[(usize, usize)]) -> Keys {
+    let mut out = KeyWriter::new(0);
+    let mut offsets = Vec::with_capacity(picks.len() + 1);
+    offsets.push(0);
+    for &(part, row) in picks {
+        let (keys, codes) = parts[part];
+        let key = keys.value(row);
+        match codes {
+            Some(codes) => codes.spell(key, &mut out),
+            None => {
+                out.reserve(key.len());
+                out.copy(key, 0, key.len());
+            }
+        }
+        offsets.push(offset(out.len()));
+    }
+    Keys::new(offsets, out.finish())
+}
+
+/// The same, of each row a key of one column alone. Fails on keys that do not decode.
+pub fn picked_column(
+    parts: &[(&Keys, Option<&KeyCodes>)],
+    picks: &[(usize, usize)],
+    types: &[DataType],
+    position: usize,
+) -> Result<Keys> {
+    let mut out = KeyWriter::new(0);
+    let mut offsets = Vec::with_capacity(picks.len() + 1);
+    offsets.push(0);
+    for &(part, row) in picks {
+        let (keys, codes) = parts[part];
+        let key = keys.value(row);
+        match codes.map(|codes| (codes, codes.columns.get(position))) {
+            Some((codes, Some(column))) => {
+                let held = codes.held(key, position);
+                out.reserve(column.longest() + held.len());
+                column.spell(held, &mut out);
+            }
+            // Written before the column was added.
+            Some((_, None)) => {}
+            None => {
+                let value = split_column(key, types, position)?;
+                out.reserve(value.len());
+                out.copy(value, 0, value.len());
+            }
+        }
+        offsets.push(offset(out.len()));
+    }
+    Ok(Keys::new(offsets, out.finish()))
 }
 
 /// The first value of what is left of a key, which is whole; `None` if it is not one of the column. A null that was dropped is one.

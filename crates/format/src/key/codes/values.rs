@@ -23,7 +23,7 @@ const SAMPLED: RangeInclusive<usize> = 1024..=8192;
 
 /// Distinct values of one column as keys have them, tag and end included, ascending. Codes are their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Values {
+pub(crate) struct Values {
     /// One behind the other.
     bytes: Box<[u8]>,
     /// Where each begins, and the end of the last.
@@ -69,6 +69,16 @@ impl Values {
 
     pub fn len(&self) -> usize {
         self.begins.len() - 1
+    }
+
+    /// Whether the first value is null.
+    pub fn has_null(&self) -> bool {
+        self.len() > 0 && *self.get(0) == [NULL]
+    }
+
+    /// The texts of the values but null, ascending, as keys have them.
+    pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
+        self.iter().filter_map(|value| text_of(value).map(|text| text.bytes))
     }
 
     /// The bytes of the longest value.
@@ -313,7 +323,7 @@ fn expected_distinct(rows: usize, times: &[u32]) -> usize {
 
 /// Values whose codes are found by text.
 #[derive(Debug)]
-pub(super) struct Lookup {
+pub(crate) struct Lookup {
     values: Arc<Values>,
     table: HashTable<u32>,
     /// Of each value what is compared first of its text.
@@ -359,7 +369,7 @@ impl Lookup {
         rows: usize,
         text: impl Fn(usize) -> Option<Text<'t>>,
     ) -> Option<Vec<u32>> {
-        let null = (self.values.len() > 0 && *self.values.get(0) == [NULL]).then_some(0);
+        let null = self.values.has_null().then_some(0);
         (0..rows).map(|row| text(row).map_or(null, |text| self.code(text))).collect()
     }
 }

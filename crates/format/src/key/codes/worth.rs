@@ -15,7 +15,7 @@ pub fn give_codes_always(always: bool) {
 }
 
 /// When the texts of some rows get codes; `None` if they are too few.
-pub(super) fn worth(rows: usize) -> Option<Worth> {
+pub(crate) fn worth(rows: usize) -> Option<Worth> {
     match ALWAYS.load(Ordering::Relaxed) {
         true => Some(Worth::Always),
         false => (rows >= ROWS_MIN).then_some(Worth::IfSmaller),
@@ -27,7 +27,7 @@ const SAVED_BYTES_MIN: usize = 3;
 
 /// When texts get codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Worth {
+pub(crate) enum Worth {
     /// If they save some bytes per row, and a quarter of them all, which a sample tells first.
     IfSmaller,
     /// If they save half: what they take already has to be written anew.
