@@ -13,7 +13,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, NullArray, PrimitiveArray, new_null_array};
 use arrow_schema::DataType;
 
-use crate::texts_by_code::spelled;
+use crate::texts_by_code::plain;
 use crate::widening::{is_wider, widen};
 
 /// The same numbers in the narrowest type for all of them; of nulls alone, an array without buffers. Arrays of other
@@ -72,7 +72,7 @@ pub fn restored(array: &ArrayRef, data_type: &DataType) -> ArrayRef {
     }
     match (array.data_type(), data_type) {
         (DataType::Null, _) => new_null_array(data_type, array.len()),
-        (DataType::Dictionary(..), DataType::Utf8) => spelled(array),
+        (DataType::Dictionary(..), DataType::Utf8) => plain(array),
         (DataType::Int64, DataType::Decimal128(..)) => {
             let numbers = array.as_primitive::<Int64Type>();
             let wide: PrimitiveArray<Decimal128Type> = numbers.unary(i128::from);

@@ -16,4 +16,4 @@ pub(crate) mod tests;
 pub use layout::Layout;
 pub use projection::Projection;
 pub use set_codes::SetCodes;
-pub use stored_rows::Rows;
+pub use stored_rows::{CodedTexts, Rows};

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
+use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::DataType;
 
+use crate::byte_bounds;
 use crate::key::{Lookup, Payloads, Values, Worth, coded_texts, distinct_texts, worth};
-use crate::narrowing::restored;
 use crate::texts_by_code::{
-    Codes, Strings, are_one, code_bytes, is_by_code, of_codes, spelled, texts_of,
+    Codes, Strings, are_one, code_bytes, is_by_code, of_codes, plain, texts_of,
 };
 
 /// The list of texts that the rows of a batch had. The next batches get the same codes where they can, so that runs that come together
@@ -27,6 +27,16 @@ impl KnownTexts {
     fn new(lookup: Arc<Lookup>) -> KnownTexts {
         KnownTexts { texts: list_of(lookup.values()), lookup }
     }
+
+    /// The heap bytes held.
+    pub fn allocated_bytes(&self) -> usize {
+        self.lookup.allocated_bytes() + self.texts.get_buffer_memory_size()
+    }
+}
+
+/// Whether codes can be given to a column: of few rows, or where all are null, nothing is to be found out of those that come later.
+pub fn tells_worth(column: &dyn Array) -> bool {
+    worth(column.len()).is_some() && has_texts(column)
 }
 
 /// A column of texts, which may have come as a dictionary, by code, with the list to look texts up in for the next batch; `None` if codes
@@ -36,10 +46,7 @@ pub fn by_code(
     known: Option<&Arc<KnownTexts>>,
 ) -> Option<(ArrayRef, Arc<KnownTexts>)> {
     let worth = worth(column.len())?;
-    let payloads = Payloads::of(column);
-    if payloads.are_escaped() {
-        return None;
-    }
+    let payloads = Payloads::of_texts(column);
     let texts = coded_texts(&payloads, column.len(), worth, known.map(|known| &known.lookup))?;
     let list = match known.filter(|_| !texts.is_new) {
         Some(known) => known.clone(),
@@ -50,11 +57,18 @@ pub fn by_code(
 
 /// A column that was put together, by code if that is worth it now, else plain.
 pub fn settled(column: &ArrayRef) -> ArrayRef {
-    match (texts_of(column), worth(column.len())) {
-        (None, _) if *column.data_type() != DataType::Utf8 => column.clone(),
-        (None, _) => by_code(column, None).map_or_else(|| column.clone(), |(coded, _)| coded),
-        (Some(list), Some(worth)) if is_worth(worth, &[column], list) => column.clone(),
-        (Some(_), _) => spelled(column),
+    let worth = worth(column.len());
+    match (texts_of(column), worth) {
+        (None, Some(worth)) if *column.data_type() == DataType::Utf8 => {
+            let payloads = Payloads::of_texts(column);
+            match distinct_texts(&payloads, column.len(), worth) {
+                Some((values, codes)) => of_values(&codes, &values, &list_of(&values)),
+                None => column.clone(),
+            }
+        }
+        (None, _) => column.clone(),
+        (Some(list), worth) if is_kept(worth, &[column], list) => column.clone(),
+        (Some(_), _) => plain(column),
     }
 }
 
@@ -64,79 +78,97 @@ pub fn alike(pieces: &mut [ArrayRef]) {
     if !pieces.iter().any(|piece| is_by_code(piece)) {
         return;
     }
-    if !are_brought_together(pieces) {
-        pieces.iter_mut().for_each(|piece| *piece = restored(piece, &DataType::Utf8));
+    match brought_together(pieces) {
+        Some(together) => pieces.clone_from_slice(&together),
+        None => pieces.iter_mut().for_each(|piece| *piece = plain(piece)),
     }
 }
 
-fn are_brought_together(pieces: &mut [ArrayRef]) -> bool {
-    let has_texts = |piece: &ArrayRef| piece.null_count() < piece.len();
-    let rows = |is_counted: &dyn Fn(&ArrayRef) -> bool| -> usize {
-        pieces.iter().filter(|piece| has_texts(piece) && is_counted(piece)).map(Array::len).sum()
+/// The pieces by code with one list; `None` if that is not worth it.
+fn brought_together(pieces: &[ArrayRef]) -> Option<Vec<ArrayRef>> {
+    let with_texts = || pieces.iter().filter(|piece| has_texts(piece));
+    let rows = |by_code: bool| -> usize {
+        with_texts().filter(|piece| is_by_code(piece) == by_code).map(Array::len).sum()
     };
-    let all = pieces.iter().map(Array::len).sum();
     // Most texts would have to be looked at, which whoever puts the pieces together does if it pays.
-    let (Some(worth), true) =
-        (worth(all), rows(&|piece| !is_by_code(piece)) <= rows(&|piece| is_by_code(piece)))
-    else {
-        return false;
-    };
-    let mut coded = Vec::with_capacity(pieces.len());
-    for piece in pieces.iter() {
-        coded.push(match (is_by_code(piece), has_texts(piece)) {
-            (true, true) => Some(piece.clone()),
-            (_, false) => None,
-            (false, true) => {
-                let payloads = Payloads::of(piece);
-                if payloads.are_escaped() {
-                    return false;
-                }
-                let (values, codes) = distinct_texts(&payloads, piece.len());
-                Some(of_values(&codes, &values, &list_of(&values)))
-            }
-        });
+    if rows(false) > rows(true) && may_be_plain(with_texts()) {
+        return None;
     }
-    let mut lists: Vec<&ArrayRef> = Vec::new();
-    let number_of = |piece: &ArrayRef, lists: &[&ArrayRef]| {
-        let own = texts_of(piece).expect("it is by code");
-        lists.iter().position(|list| are_one(list, own))
+    let coded = |piece: &ArrayRef| match (is_by_code(piece), has_texts(piece)) {
+        (_, false) => None,
+        (true, true) => Some(piece.clone()),
+        (false, true) => {
+            let payloads = Payloads::of_texts(piece);
+            let (values, codes) = distinct_texts(&payloads, piece.len(), Worth::Always)
+                .expect("codes are given in any case");
+            Some(of_values(&codes, &values, &list_of(&values)))
+        }
     };
+    let coded: Vec<Option<ArrayRef>> = pieces.iter().map(coded).collect();
+    let mut lists: Vec<&ArrayRef> = Vec::new();
+    let mut number_of: Vec<usize> = Vec::with_capacity(pieces.len());
     for piece in coded.iter().flatten() {
-        if number_of(piece, &lists).is_none() {
-            lists.push(texts_of(piece).expect("it is by code"));
+        let own = list_of_coded(piece);
+        let known = lists.iter().position(|list| are_one(list, own));
+        number_of.push(known.unwrap_or(lists.len()));
+        if known.is_none() {
+            lists.push(own);
         }
     }
     let (list, maps) = merged(&lists);
     let with_texts: Vec<&ArrayRef> = coded.iter().flatten().collect();
-    if !is_worth(worth, &with_texts, &list) {
-        return false;
+    if !is_kept(worth(pieces.iter().map(Array::len).sum()), &with_texts, &list) {
+        return None;
     }
-    let recoded = |piece: &Option<ArrayRef>, len: usize| match piece {
-        None => of_codes(std::iter::repeat_n(0, len), Some(NullBuffer::new_null(len)), &list),
-        Some(piece) if are_one(texts_of(piece).expect("it is by code"), &list) => piece.clone(),
+    let mut numbers = number_of.into_iter();
+    let recoded = |(piece, given): (&Option<ArrayRef>, &ArrayRef)| match piece {
+        None => {
+            let nulls = NullBuffer::new_null(given.len());
+            of_codes(std::iter::repeat_n(0, given.len()), Some(nulls), &list)
+        }
         Some(piece) => {
-            let map = &maps[number_of(piece, &lists).expect("its list was merged")];
+            let map = &maps[numbers.next().expect("each piece has a list")];
+            if are_one(list_of_coded(piece), &list) {
+                return piece.clone();
+            }
             let codes = Codes::of(piece).expect("it is by code");
             // A row without a text may have any code.
             let code = |row| map.get(codes.at(row)).copied().unwrap_or_default();
-            of_codes((0..len).map(code), piece.nulls().cloned(), &list)
+            of_codes((0..piece.len()).map(code), piece.nulls().cloned(), &list)
         }
     };
-    let together: Vec<ArrayRef> =
-        coded.iter().zip(pieces.iter()).map(|(coded, piece)| recoded(coded, piece.len())).collect();
-    pieces.clone_from_slice(&together);
-    true
+    Some(coded.iter().zip(pieces).map(recoded).collect())
+}
+
+fn list_of_coded(column: &ArrayRef) -> &ArrayRef {
+    texts_of(column).expect("it is by code")
+}
+
+fn has_texts(column: &dyn Array) -> bool {
+    column.logical_null_count() < column.len()
+}
+
+/// Whether a column by code stays so.
+fn is_kept(worth: Option<Worth>, columns: &[&ArrayRef], list: &ArrayRef) -> bool {
+    worth.is_some_and(|worth| is_worth(worth, columns, list))
+        || !may_be_plain(columns.iter().copied())
+}
+
+/// Whether the texts of some columns, and those of as many more, fit an array without codes. O(rows) of columns by code.
+fn may_be_plain<'a>(columns: impl Iterator<Item = &'a ArrayRef>) -> bool {
+    columns.map(bytes_of).sum::<usize>() <= byte_bounds::array() / 2
+}
+
+fn bytes_of(column: &ArrayRef) -> usize {
+    Strings::of(column).expect("columns of texts").bytes_in(0..column.len())
 }
 
 /// Whether a list of texts for some columns by code takes enough less than their texts as they are. O(rows).
 fn is_worth(worth: Worth, columns: &[&ArrayRef], list: &ArrayRef) -> bool {
     let rows = columns.iter().map(|column| column.len()).sum::<usize>();
-    let bytes = |column: &&ArrayRef| {
-        Strings::of(column).expect("columns of texts").bytes_in(0..column.len())
-    };
     let texts = list.as_string::<i32>();
     let of_list = texts.value_offsets()[texts.len()] as usize + size_of_val(texts.value_offsets());
-    let plain = columns.iter().map(bytes).sum::<usize>() + rows * size_of::<i32>();
+    let plain = columns.iter().copied().map(bytes_of).sum::<usize>() + rows * size_of::<i32>();
     worth.allows(rows, rows * code_bytes(texts.len()) + of_list, plain)
 }
 
@@ -189,25 +221,14 @@ fn of_values(codes: &[u32], values: &Values, list: &ArrayRef) -> ArrayRef {
     of_codes(codes.iter().map(|code| code.saturating_sub(1)), nulls, list)
 }
 
-/// A column of texts that may have come as a dictionary, plain.
-pub fn plain(column: &ArrayRef) -> ArrayRef {
-    match column.as_any_dictionary_opt() {
-        None => column.clone(),
-        Some(by_code) if by_code.values().is_empty() => {
-            new_null_array(&DataType::Utf8, column.len())
-        }
-        Some(_) => spelled(column),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use arrow_array::{DictionaryArray, types::Int32Type};
+    use arrow_array::types::Int32Type;
+    use arrow_array::{DictionaryArray, NullArray, new_null_array};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::narrowing::restored;
     use crate::texts_by_code::picked;
 
     /// Texts of few values, some null, in batches.
@@ -215,7 +236,7 @@ mod tests {
         let text = prop_oneof![
             1 => Just(None),
             8 => "[a-f]{0,2}".prop_map(Some),
-            2 => "city [0-9]{20}".prop_map(|text| Some(text[..11].to_string())),
+            2 => "city\0? ?[0-9\u{1}]{0,3}\0?".prop_map(Some),
         ];
         let batch = prop_oneof![
             4 => vec(text, 1024..1500),
@@ -247,10 +268,10 @@ mod tests {
             let mut known: Option<Arc<KnownTexts>> = None;
             let mut pieces: Vec<ArrayRef> = Vec::new();
             for (number, batch) in batches.iter().enumerate() {
-                let plain = flat(batch);
+                let texts = flat(batch);
                 // As a dictionary of any order, by turns.
                 let given = match number % 2 {
-                    0 => plain.clone(),
+                    0 => texts.clone(),
                     _ => {
                         let codes: DictionaryArray<Int32Type> =
                             batch.iter().map(Option::as_deref).collect();
@@ -260,14 +281,15 @@ mod tests {
                 let held = match by_code(&given, known.as_ref()) {
                     Some((coded, list)) => {
                         known = Some(list);
-                        let texts = texts_of(&coded).unwrap().as_string::<i32>();
-                        prop_assert_eq!(texts.null_count(), 0);
-                        prop_assert!((1..texts.len()).all(|at| texts.value(at - 1) < texts.value(at)));
+                        let distinct = texts_of(&coded).unwrap().as_string::<i32>();
+                        prop_assert_eq!(distinct.null_count(), 0);
+                        let rises = |at| distinct.value(at - 1) < distinct.value(at);
+                        prop_assert!((1..distinct.len()).all(rises));
                         coded
                     }
-                    None => super::plain(&given),
+                    None => plain(&given),
                 };
-                prop_assert!(are_same(&restored(&held, &DataType::Utf8), &plain));
+                prop_assert!(are_same(&plain(&held), &texts));
                 pieces.push(held);
             }
             let columns: Vec<&dyn Array> = pieces.iter().map(|piece| piece.as_ref()).collect();
@@ -285,7 +307,7 @@ mod tests {
             let lists: Vec<_> = pieces.iter().map(|piece| texts_of(piece)).collect();
             for (piece, batch) in pieces.iter().zip(&batches) {
                 prop_assert_eq!(piece.data_type(), pieces[0].data_type());
-                prop_assert!(are_same(&restored(piece, &DataType::Utf8), &flat(batch)));
+                prop_assert!(are_same(&plain(piece), &flat(batch)));
                 let is_one = match (texts_of(piece), lists[0]) {
                     (Some(list), Some(first)) => are_one(list, first),
                     (list, first) => list.is_none() && first.is_none(),
@@ -293,7 +315,7 @@ mod tests {
                 prop_assert!(is_one);
                 prop_assert_eq!(settled(&flat(batch)).len(), batch.len());
                 let settled = settled(piece);
-                prop_assert!(are_same(&restored(&settled, &DataType::Utf8), &flat(batch)));
+                prop_assert!(are_same(&plain(&settled), &flat(batch)));
             }
         }
     }
@@ -318,13 +340,27 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_hardly_repeat_or_have_bytes_of_ends_stay_as_they_are() {
+    fn texts_that_hardly_repeat_stay_as_they_are() {
         let apart: ArrayRef =
             Arc::new(StringArray::from_iter_values((0..3000).map(|row| format!("row {row}"))));
         assert!(by_code(&apart, None).is_none());
-        let with_zeros: ArrayRef =
-            Arc::new(StringArray::from_iter_values((0..3000).map(|row| ["a\0b", "c"][row % 2])));
-        assert!(by_code(&with_zeros, None).is_none());
-        assert_eq!(settled(&with_zeros).as_ref(), with_zeros.as_ref());
+        assert_eq!(settled(&apart).as_ref(), apart.as_ref());
+    }
+
+    #[test]
+    fn columns_without_texts_tell_nothing_and_take_any_list() {
+        let texts: ArrayRef =
+            Arc::new(StringArray::from_iter_values((0..2000).map(|row| ["a city", "b"][row % 2])));
+        let (coded, _) = by_code(&texts, None).unwrap();
+        assert!(tells_worth(&texts) && !tells_worth(&texts.slice(0, 100)));
+        let nulls: [ArrayRef; 2] =
+            [new_null_array(&DataType::Utf8, 2000), Arc::new(NullArray::new(2000))];
+        for nulls in nulls {
+            assert!(!tells_worth(&nulls));
+            let mut pieces = [coded.clone(), nulls.clone(), coded.clone()];
+            alike(&mut pieces);
+            assert!(is_by_code(&pieces[1]) && pieces[1].null_count() == 2000);
+            assert_eq!(plain(&pieces[1]).as_ref(), &new_null_array(&DataType::Utf8, 2000));
+        }
     }
 }

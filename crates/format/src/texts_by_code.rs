@@ -68,11 +68,11 @@ fn with_codes_of<T: ArrowDictionaryKeyType>(codes: &dyn Array, texts: &ArrayRef)
     Arc::new(DictionaryArray::try_new(codes, texts.clone()).expect("codes are those of texts"))
 }
 
-/// The texts of a column by code. O(bytes of the rows' texts).
-pub fn spelled(array: &ArrayRef) -> ArrayRef {
-    let by_code = array.as_any_dictionary();
-    if by_code.values().is_empty() || by_code.keys().null_count() == array.len() {
-        return new_null_array(by_code.values().data_type(), array.len());
+/// A column of texts without codes; itself if it has none. O(bytes of the rows' texts).
+pub fn plain(column: &ArrayRef) -> ArrayRef {
+    let Some(by_code) = column.as_any_dictionary_opt() else { return column.clone() };
+    if by_code.values().is_empty() || by_code.keys().null_count() == column.len() {
+        return new_null_array(by_code.values().data_type(), column.len());
     }
     take(by_code.values(), by_code.keys(), None).expect("texts of some rows stay below 2 GiB")
 }
@@ -189,6 +189,7 @@ pub fn interleaved(
             Some(texts) => is_one &= are_one(list.get_or_insert(texts), texts),
             None => is_one = false,
         }
+        is_one &= column.data_type() == columns[0].data_type();
     }
     if !columns.iter().any(|column| is_by_code(*column)) {
         return None;
@@ -261,7 +262,7 @@ mod tests {
             let held = column(&codes, &all);
             let width = held.as_any_dictionary().keys().data_type().primitive_width();
             assert_eq!((width, code_bytes(texts)), (Some(bytes), bytes));
-            let back = spelled(&held);
+            let back = plain(&held);
             assert_eq!(back.as_string::<i32>().value(texts - 1), format!("{:06}", texts - 1));
             assert!(back.is_null(texts));
             assert_eq!(back.slice(0, texts).as_ref(), all.as_ref());
@@ -271,14 +272,14 @@ mod tests {
     #[test]
     fn strings_are_the_same_by_code_and_plain() {
         let held = column(&[Some(1), None, Some(0), Some(2)], &list(&["", "a", "long one"]));
-        let plain = spelled(&held);
+        let flat = plain(&held);
         let bytes: ArrayRef = Arc::new(BinaryArray::from_opt_vec(vec![
             Some(b"a".as_slice()),
             None,
             Some(b""),
             Some(b"long one"),
         ]));
-        let all = [Strings::of(&held), Strings::of(&plain), Strings::of(&bytes)];
+        let all = [Strings::of(&held), Strings::of(&flat), Strings::of(&bytes)];
         for strings in all.map(Option::unwrap) {
             let rows: Vec<_> = (0..4).map(|row| strings.at(row)).collect();
             assert_eq!(rows, [Some(&b"a"[..]), None, Some(b""), Some(b"long one")]);
@@ -294,7 +295,7 @@ mod tests {
         let one = column(&[Some(0), Some(1)], &first);
         let same = column(&[None, Some(0)], &first);
         let apart = column(&[Some(1), Some(0)], &other);
-        let plain = list(&["d", "e"]);
+        let flat = list(&["d", "e"]);
         let nulls = new_null_array(one.data_type(), 2);
         let picks = [(1, 1), (0, 1), (1, 0), (0, 0)];
         let of = |columns: [&ArrayRef; 2]| {
@@ -302,15 +303,15 @@ mod tests {
             let mixed = |arrays: &[&dyn Array]| interleave(arrays, &picks).unwrap();
             let rows = interleaved(&columns, &picks, mixed)?;
             let by_code = is_by_code(&rows);
-            let texts = if by_code { spelled(&rows) } else { rows };
+            let texts = plain(&rows);
             let texts = texts.as_string::<i32>().iter().map(|text| text.unwrap_or("-"));
             Some((by_code, texts.collect::<Vec<_>>().join(" ")))
         };
         assert_eq!(of([&one, &same]), Some((true, "a b - a".into())));
         assert_eq!(of([&one, &nulls]), Some((true, "- b - a".into())));
         assert_eq!(of([&one, &apart]), Some((false, "b b c a".into())));
-        assert_eq!(of([&one, &plain]), Some((false, "e b d a".into())));
+        assert_eq!(of([&one, &flat]), Some((false, "e b d a".into())));
         assert_eq!(of([&nulls, &nulls]), Some((false, "- - - -".into())));
-        assert_eq!(of([&plain, &plain]), None);
+        assert_eq!(of([&flat, &flat]), None);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use drillcore_format::key::KeyCodes;
 use drillcore_format::rows::{Layout, Projection, Rows};
@@ -23,9 +22,9 @@ use crate::state::slots::covered;
 /// Rows of a rollup table that are combined at once in memory.
 const COMBINED_ROWS: usize = 1 << 14;
 
-/// The bytes of memory that [`compacted`] takes beside those of the runs, until it is done. O(runs * log runs).
+/// The bytes of memory that [`compacted`] takes beside those of the runs, until it is done. O(runs * (log runs + columns)).
 pub fn compaction_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
-    let copy = total_bytes(runs) + coding_bytes(layout, runs) + text_coding_bytes(runs);
+    let copy = total_bytes(runs) + coding_bytes(layout, runs) + text_coding_bytes(layout, runs);
     if TablePolicy::of(layout).fold().combines() {
         return copy + total_bytes(runs);
     }
@@ -56,28 +55,31 @@ fn coding_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
     runs.iter().map(of_run).sum()
 }
 
-/// The same for texts outside of keys: other codes of what has another list, and where some runs hold a column plain the texts of those
-/// that do not, or more. O(runs * columns).
-fn text_coding_bytes(runs: &[Arc<Run>]) -> u64 {
-    let rows: Vec<&Rows> = runs.iter().map(|run| run.held_rows()).collect();
-    let width = rows.iter().map(|rows| rows.values().len()).max().unwrap_or(0);
-    let of_column = |at: usize| {
-        let columns =
-            || rows.iter().zip(runs).filter_map(|(rows, run)| Some((rows.values().get(at)?, run)));
-        let Some(first) = columns().find_map(|(column, _)| texts_of(column)) else { return 0 };
-        let has_plain = columns().any(|(column, _)| !is_by_code(column));
-        let of_one = |(column, run): (&ArrayRef, &Arc<Run>)| {
-            let codes = run.rows() * size_of::<u32>() as u64;
+/// The same for texts outside of keys: other codes and, of columns of which most rows are plain, the texts of all, or more. O(runs *
+/// columns).
+fn text_coding_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
+    let (mut codes, mut are_spelled) = (0, false);
+    let texts = layout.value_types().iter().enumerate().filter(|(_, of)| **of == DataType::Utf8);
+    for (at, _) in texts {
+        let columns = || runs.iter().filter_map(|run| run.held_rows().values().get(at));
+        let Some(first) = columns().find_map(|column| texts_of(column)) else { continue };
+        let (mut by_code, mut plain, mut apart) = (0, 0, 0);
+        for column in columns() {
             match texts_of(column) {
-                None => codes,
-                Some(_) if has_plain => run.string_bytes(),
-                Some(list) if are_one(list, first) => 0,
-                Some(list) => codes + list.len() as u64 * MERGED_VALUE_BYTES,
+                None => plain += column.len() as u64,
+                Some(list) => {
+                    by_code += column.len() as u64;
+                    apart += if are_one(list, first) { 0 } else { list.len() as u64 };
+                }
             }
-        };
-        columns().map(of_one).sum::<u64>()
-    };
-    (0..width).map(of_column).sum()
+        }
+        if plain + apart > 0 {
+            codes += (plain + by_code) * size_of::<u32>() as u64 + apart * MERGED_VALUE_BYTES;
+        }
+        are_spelled |= plain > by_code;
+    }
+    let strings: u64 = runs.iter().map(|run| run.string_bytes()).sum();
+    codes + if are_spelled { strings } else { 0 }
 }
 
 /// Runs that are held in the same way, so that keys compare and rows fit together.
@@ -96,7 +98,7 @@ fn held_alike(layout: &Layout, runs: &[Piece]) -> HeldAlike {
     let held: Vec<Arc<Run>> = runs.iter().map(run).collect();
     let rows: Vec<&Rows> = held.iter().map(|run| run.held_rows()).collect();
     let keys = Rows::keys_coded_alike(&rows, layout.key_types());
-    let values = Rows::texts_coded_alike(&rows);
+    let values = Rows::texts_coded_alike(&rows, layout.value_types());
     if keys.is_none() && values.is_none() {
         return HeldAlike { runs: runs.to_vec(), codes: None, all };
     }

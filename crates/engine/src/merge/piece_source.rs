@@ -146,6 +146,15 @@ impl PieceSource {
         Ok(PieceSource { reader, chunk_rows, ..self })
     }
 
+    /// The same rows for who decodes them once they are merged: texts by code stay so, and what is moved of a row is a code.
+    pub fn by_held_texts(mut self) -> PieceSource {
+        if let Some(run) = self.piece.run() {
+            self.projection = run.held_rows().by_held_texts(&self.projection);
+            self.reader = SequentialReader::of_rows(self.piece.clone(), self.projection.clone());
+        }
+        self
+    }
+
     /// Whether it reads a segment.
     pub fn is_on_disk(&self) -> bool {
         self.piece.segment().is_some()

@@ -430,7 +430,7 @@ impl Piece {
         bytes_max: usize,
     ) -> Result<Range<u64>> {
         match &self.array {
-            SortedArray::Run(run) => Ok(run.portion(ordinals, end, bytes_max)),
+            SortedArray::Run(run) => Ok(run.portion(ordinals, end, projection, bytes_max)),
             SortedArray::Segment(segment) => {
                 Ok(segment.portion(ordinals, end, projection, bytes_max as u64)?)
             }

@@ -13,7 +13,7 @@ use arrow_array::BooleanArray;
 use drillcore_format::ids::LsnRange;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::{Bound, KeyFences, Keys, RankSearch};
-use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::rows::{CodedTexts, Layout, Projection, Rows};
 use drillcore_storage::segments::lookup::Hits;
 use drillcore_storage::segments::segment::End;
 use parking_lot::Mutex;
@@ -155,6 +155,16 @@ impl UncommittedRun {
         self.charge.bytes()
     }
 
+    /// Bytes of the run, or of its keys and strings as they are logged, whichever is more. O(rows) if these may exceed `limit`.
+    pub fn bytes_or_logged(&self, limit: u64) -> u64 {
+        let most = self.spelled.strings as u64;
+        let strings = match most > limit {
+            true => self.rows.string_bytes_by_row().into_iter().sum::<usize>() as u64,
+            false => most,
+        };
+        self.bytes().max(strings)
+    }
+
     /// Gives the run its place. O(1).
     pub fn commit(self, lsns: LsnRange) -> Run {
         let UncommittedRun {
@@ -195,12 +205,12 @@ const SPELLED_ROWS: usize = 64;
 
 impl Spelled {
     fn of(rows: &Rows) -> Spelled {
-        let (more, lists_of_texts) = rows.spelled_texts();
+        let CodedTexts { more, lists, strings } = rows.coded_texts();
         let lists_of_keys = rows.key_codes().map_or(0, |codes| codes.allocated_bytes());
         Spelled {
             more_per_row: more_per_key(rows) + (more / rows.len().max(1)) as u64,
-            lists: (lists_of_keys + lists_of_texts) as u64,
-            strings: rows.string_bytes(),
+            lists: (lists_of_keys + lists) as u64,
+            strings,
         }
     }
 }
@@ -445,7 +455,7 @@ impl Run {
         let added = rows.allocated_beside(&self.rows);
         Run {
             fences: KeyFences::new(rows.keys()),
-            spelled: Spelled { strings: rows.string_bytes(), ..Spelled::default() },
+            spelled: Spelled { strings: self.spelled.strings, ..Spelled::default() },
             rows,
             spelled_ends: None,
             sets: None,
@@ -533,13 +543,22 @@ impl Run {
         self.fetch(&ordinals[..last.map_or(ordinals.len(), |last| last + 1)], projection)
     }
 
-    /// As many rows of the one end of a range, or of the other, as have `bytes_max` of keys and strings, or one.
-    pub fn portion(&self, ordinals: Range<u64>, end: End, bytes_max: usize) -> Range<u64> {
+    /// As many rows of the one end of a range, or of the other, as have `bytes_max` of the keys and strings that are projected, or one.
+    pub fn portion(
+        &self,
+        ordinals: Range<u64>,
+        end: End,
+        projection: &Projection,
+        bytes_max: usize,
+    ) -> Range<u64> {
+        if self.spelled.strings <= bytes_max {
+            return ordinals;
+        }
         let mut len = ordinals.end - ordinals.start;
         loop {
             let from = if end == End::First { ordinals.start } else { ordinals.end - len };
-            let is_small =
-                || self.rows.slice(from as usize, len as usize).string_bytes() <= bytes_max;
+            let rows = from as usize..(from + len) as usize;
+            let is_small = || self.rows.projected_string_bytes_in(projection, rows) <= bytes_max;
             if len < 2 || is_small() {
                 return from..from + len;
             }

@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::ArrayRef;
 use drillcore_format::key::{KeyCodes, Keys, KnownCodes, encode_keys_by_code};
-use drillcore_format::text_codes::{KnownTexts, by_code, plain};
+use drillcore_format::text_codes::{KnownTexts, by_code, tells_worth};
+use drillcore_format::texts_by_code::plain;
 use parking_lot::Mutex;
 
 /// Batches after which it is looked again whether texts repeat that did not so far.
 const BATCHES_BETWEEN_LOOKS: u64 = 64;
+/// A longer list is not kept for the next batches: it counts nowhere.
+const KNOWN_BYTES_MAX: usize = 1 << 20;
 
 /// Encodes batches, by code where that is worth it, and with the codes of the batches before where these had the same values: runs of
 /// such batches are compacted without writing their keys and texts anew. Of batches that are encoded at the same time the last one
@@ -23,39 +26,50 @@ pub struct BatchCoder {
     batches: AtomicU64,
 }
 
+/// Encodes one batch.
+#[derive(Clone, Copy)]
+pub struct OneBatch<'c> {
+    coder: &'c BatchCoder,
+    looks_again: bool,
+}
+
 impl BatchCoder {
-    /// One key per row of key columns, and what codes in it stand for.
-    pub fn keys(&self, columns: &[ArrayRef]) -> (Keys, Option<KeyCodes>) {
+    pub fn next_batch(&self) -> OneBatch<'_> {
         let batch = self.batches.fetch_add(1, Ordering::Relaxed);
-        let known = self.known.lock().clone();
-        let coded = encode_keys_by_code(columns, known.as_deref(), looks_again(batch));
+        OneBatch { coder: self, looks_again: batch.is_multiple_of(BATCHES_BETWEEN_LOOKS) }
+    }
+}
+
+impl OneBatch<'_> {
+    /// One key per row of key columns, and what codes in it stand for.
+    pub fn keys(self, columns: &[ArrayRef]) -> (Keys, Option<KeyCodes>) {
+        let known = self.coder.known.lock().clone();
+        let coded = encode_keys_by_code(columns, known.as_deref(), self.looks_again);
         if let Some(known) = coded.known {
-            *self.known.lock() = Some(Arc::new(known));
+            *self.coder.known.lock() = Some(Arc::new(known));
         }
         (coded.keys, coded.codes)
     }
 
     /// A column of texts outside the key as it is stored: by code, or plain.
-    pub fn texts(&self, value: usize, column: &ArrayRef) -> ArrayRef {
-        let before = self.texts.lock().get(&value).cloned();
+    pub fn texts(self, value: usize, column: &ArrayRef) -> ArrayRef {
+        let before = self.coder.texts.lock().get(&value).cloned();
         let known = match &before {
-            Some(None) if !looks_again(self.batches.load(Ordering::Relaxed)) => {
-                return plain(column);
-            }
+            _ if !tells_worth(column) => return plain(column),
+            Some(None) if !self.looks_again => return plain(column),
             before => before.as_ref().and_then(Option::as_ref),
         };
-        let (stored, list) = match by_code(column, known) {
-            Some((coded, list)) => (coded, Some(list)),
-            None => (plain(column), None),
+        let Some((coded, list)) = by_code(column, known) else {
+            self.coder.texts.lock().insert(value, None);
+            return plain(column);
         };
-        let is_known = |list: &Arc<KnownTexts>| known.is_some_and(|known| Arc::ptr_eq(known, list));
-        if !list.as_ref().is_some_and(is_known) {
-            self.texts.lock().insert(value, list);
+        if !known.is_some_and(|known| Arc::ptr_eq(known, &list)) {
+            let mut all = self.coder.texts.lock();
+            match list.allocated_bytes() <= KNOWN_BYTES_MAX {
+                true => all.insert(value, Some(list)),
+                false => all.remove(&value),
+            };
         }
-        stored
+        coded
     }
-}
-
-fn looks_again(batch: u64) -> bool {
-    batch.is_multiple_of(BATCHES_BETWEEN_LOOKS)
 }

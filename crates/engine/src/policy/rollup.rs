@@ -67,7 +67,7 @@ pub fn partial_rows(
             (_, None) => unreachable!("create_table gives every metric but a count an input"),
         }
     }
-    let (keys, codes) = coder.keys(&key_columns);
+    let (keys, codes) = coder.next_batch().keys(&key_columns);
     Rows::new(len, None, values).with_keys(keys, codes.map(Arc::new))
 }
 

@@ -71,11 +71,14 @@ impl<'l> TablePolicy<'l> {
     /// The rows that are stored for those of a batch of the right shape, in its order: with keys and texts by code where that is worth it.
     pub fn stored(&self, batch: &RecordBatch, coder: &BatchCoder) -> Rows {
         match self.layout.rollup() {
-            None => self.layout.encode_with(
-                batch,
-                |columns| coder.keys(columns),
-                |value, texts| coder.texts(value, texts),
-            ),
+            None => {
+                let coder = coder.next_batch();
+                self.layout.encode_with(
+                    batch,
+                    |columns| coder.keys(columns),
+                    |value, texts| coder.texts(value, texts),
+                )
+            }
             Some(rollup) => partial_rows(self.layout, rollup, batch, coder),
         }
     }
@@ -93,12 +96,14 @@ impl<'l> TablePolicy<'l> {
         // caller's.
         let taken = rows.take(&order);
         let folded = self.folded(taken)?;
-        Ok(match folded.key_codes() {
-            Some(_) if folded.len() < rows.len() => {
-                folded.with_settled_codes(self.layout.key_types())
-            }
-            _ => folded,
-        })
+        if folded.len() == rows.len() {
+            return Ok(folded);
+        }
+        let settled = match folded.key_codes() {
+            Some(_) => folded.with_settled_codes(self.layout.key_types()),
+            None => folded,
+        };
+        Ok(self.settled(settled))
     }
 
     /// Rows sorted by key, of which those with one key become one where rows are combined.

@@ -226,7 +226,7 @@ pub fn prepare(
         }
     }
     // Together, too: flushes start at half the budget, so a larger commit could wait for room for ever.
-    check_size(core, prepared.runs.iter().map(|(_, run)| run.bytes()).sum())?;
+    check_size(core, prepared.runs.iter().map(|(_, run)| run))?;
     prepared.logged = logged_runs(core, &prepared.runs);
     Ok(prepared)
 }
@@ -288,7 +288,7 @@ pub fn bury(
     }
     let run = sorted_run(core, &shape.layout, &shape.layout.tombstones(keys))?;
     let bytes = run.bytes();
-    check_size(core, bytes)?;
+    check_size(core, [&run])?;
     let runs = vec![(shape.table, run)];
     let logged = logged_runs(core, &runs);
     let lsn = commit(core, runs, logged, &[], is_exclusive, interrupt)?;
@@ -354,12 +354,14 @@ fn encode(core: &Core, shape: &TableShape, batch: &RecordBatch) -> Result<Uncomm
     check_encodable(batch)?;
     let rows = TablePolicy::of(&shape.layout).stored(batch, &shape.coder);
     let run = sorted_run(core, &shape.layout, &rows)?;
-    check_size(core, run.bytes())?;
+    check_size(core, [&run])?;
     Ok(run)
 }
 
-fn check_size(core: &Core, bytes: u64) -> Result<()> {
+/// Refuses what memory has no room for, as it is held or as it is logged, which is without codes.
+fn check_size<'r>(core: &Core, runs: impl IntoIterator<Item = &'r UncommittedRun>) -> Result<()> {
     let limit = (core.options.memory_bytes / COMMIT_SHARE).min(COMMIT_BYTES_MAX);
+    let bytes: u64 = runs.into_iter().map(|run| run.bytes_or_logged(limit)).sum();
     if bytes > limit {
         return Err(Error::invalid(format!(
             "the commit has {bytes} bytes; the limit is {limit} (a quarter of memory_bytes, at most 1 GiB). \

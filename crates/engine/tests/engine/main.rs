@@ -37,6 +37,7 @@ mod several_tables;
 mod several_threads;
 mod sleeping_workers;
 mod splits;
+mod texts_by_code;
 mod time_to_live;
 mod upsert;
 mod weighted;

@@ -99,6 +99,21 @@ enum Places<'c> {
 impl<'c> Payloads<'c> {
     /// O(bytes of the values), of texts O(bytes / 16) or so, unless some must be escaped.
     pub fn of(column: &'c ArrayRef) -> Payloads<'c> {
+        Payloads::with_texts(column, texts)
+    }
+
+    /// Of texts as they are, which stand in no key. O(1), of a dictionary O(rows).
+    pub fn of_texts(column: &'c ArrayRef) -> Payloads<'c> {
+        Payloads::with_texts(column, |array| {
+            let texts = array.as_string::<i32>();
+            (texts.value_data().into(), texts.value_offsets().into())
+        })
+    }
+
+    fn with_texts(
+        column: &'c ArrayRef,
+        texts: impl Fn(&'c dyn Array) -> (Cow<'c, [u8]>, Cow<'c, [i32]>),
+    ) -> Payloads<'c> {
         let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let (bytes, places) = match column.data_type() {
             DataType::Utf8 => {
@@ -130,11 +145,6 @@ impl<'c> Payloads<'c> {
         };
         let are_texts = payload_width(column.data_type()).is_none();
         Payloads { bytes, places, nulls, are_texts }
-    }
-
-    /// Whether texts have bytes that keys write in other ones.
-    pub fn are_escaped(&self) -> bool {
-        self.are_texts && matches!(self.bytes, Cow::Owned(_))
     }
 
     pub fn are_texts(&self) -> bool {

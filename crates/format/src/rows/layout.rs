@@ -13,8 +13,7 @@ use crate::rows::projection::Projection;
 use crate::rows::set_codes::{Compared, SetCodes};
 use crate::rows::stored_rows::{Rows, take_array};
 use crate::schema::{MergePolicy, Metric, MetricKind, Rollup, TableSchema};
-use crate::text_codes::plain;
-use crate::texts_by_code::is_by_code;
+use crate::texts_by_code::{is_by_code, plain};
 use crate::value_bytes::value_bytes;
 
 /// Where each column of a table is stored. Cheap to clone.
@@ -379,7 +378,7 @@ impl Layout {
     fn shown(&self, column: usize, stored: &ArrayRef) -> Result<ArrayRef> {
         match self.shared.schema.columns.field(column).data_type() {
             DataType::List(_) => Ok(Arc::new(decode_lists(stored.as_binary())?)),
-            _ => Ok(stored.clone()),
+            _ => Ok(plain(stored)),
         }
     }
 

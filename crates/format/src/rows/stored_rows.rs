@@ -48,6 +48,17 @@ pub struct Rows {
     values: Vec<ArrayRef>,
 }
 
+/// Bytes of rows with columns of texts by code.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CodedTexts {
+    /// What those columns have more when they are read than as they are held, without the lists of their texts.
+    pub more: usize,
+    /// The lists.
+    pub lists: usize,
+    /// All keys and strings without codes: those of keys by code, or more.
+    pub strings: usize,
+}
+
 impl Rows {
     /// Panics if an array has another length.
     pub fn new(len: usize, keys: Option<Keys>, values: Vec<ArrayRef>) -> Rows {
@@ -155,6 +166,19 @@ impl Rows {
         let keys = || self.spelled(self.keys().slice(range.start, range.len()));
         let pick = |array: &ArrayRef| array.slice(range.start, range.len());
         self.projected(projection, range.len(), keys, pick)
+    }
+
+    /// A projection of rows that hold all, with texts left by code where they are so. [`Layout::decode`](crate::rows::Layout::decode)
+    /// takes either.
+    pub fn by_held_texts(&self, projection: &Projection) -> Projection {
+        let data_type = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
+            Some(array) if *data_type == DataType::Utf8 && is_by_code(array) => {
+                array.data_type().clone()
+            }
+            _ => data_type.clone(),
+        };
+        let types = projection.values.iter().zip(&projection.types).map(data_type).collect();
+        Projection { types, ..projection.clone() }
     }
 
     /// [`Rows::project`] of all rows in the types in which they are held: columns of [narrowed](Rows::narrowed) rows stay narrow,
@@ -423,8 +447,8 @@ impl Rows {
             columns.iter_mut().zip(part.values).for_each(|(column, array)| column.push(array));
         }
         let column = |mut arrays: Vec<ArrayRef>| {
-            narrowing::alike(&mut arrays);
             text_codes::alike(&mut arrays);
+            narrowing::alike(&mut arrays);
             let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
             concatenated(&arrays, |arrays| concat(arrays).expect(OVERFULL))
         };
@@ -531,11 +555,12 @@ impl Rows {
 
     /// Bytes of the keys and strings of some rows. O(columns), by code O(rows).
     pub fn string_bytes_in(&self, rows: Range<usize>) -> usize {
-        let keys = self
-            .keys
-            .as_ref()
-            .map_or(0, |keys| key_bytes(keys, self.codes.as_deref(), rows.clone()));
-        keys + string_bytes(self.values.iter(), &rows)
+        self.keys_bytes(rows.clone()) + string_bytes(self.values.iter(), &rows)
+    }
+
+    /// Bytes of the keys of some rows, if there are keys.
+    fn keys_bytes(&self, rows: Range<usize>) -> usize {
+        self.keys.as_ref().map_or(0, |keys| key_bytes(keys, self.codes.as_deref(), rows))
     }
 
     /// Bytes of those keys and strings of some rows that are projected, of rows that hold all. O(columns), by code O(rows).
@@ -556,18 +581,20 @@ impl Rows {
         self.keys.iter().map(|keys| keys.bytes_in(0..keys.len())).chain(strings)
     }
 
-    /// Bytes that columns by code have more when they are read than as they are held, without the lists of their texts, and those of
-    /// the lists. O(rows).
-    pub fn spelled_texts(&self) -> (usize, usize) {
-        let more = |array: &ArrayRef| {
-            let list = texts_of(array)?;
-            let strings = Strings::of(array)?.bytes_in(0..self.len);
-            let plain = strings + self.len * size_of::<i32>();
-            let codes = self.len * code_bytes(list.len());
-            Some((plain.saturating_sub(codes), list.get_buffer_memory_size()))
-        };
-        let all = self.values.iter().filter_map(more);
-        all.fold((0, 0), |sums, of_one| (sums.0 + of_one.0, sums.1 + of_one.1))
+    /// What columns by code have that their rows do not show, in bytes: see [`CodedTexts`]. O(rows).
+    pub fn coded_texts(&self) -> CodedTexts {
+        let mut all = CodedTexts { strings: self.keys_bytes(0..self.len), ..CodedTexts::default() };
+        for array in &self.values {
+            let Some(strings) = Strings::of(array) else { continue };
+            let bytes = strings.bytes_in(0..self.len);
+            all.strings += bytes;
+            if let Some(list) = texts_of(array) {
+                let plain = bytes + self.len * size_of::<i32>();
+                all.more += plain.saturating_sub(self.len * code_bytes(list.len()));
+                all.lists += list.get_buffer_memory_size();
+            }
+        }
+        all
     }
 
     /// The same rows with columns of texts by code where that is worth it now that rows came together or became fewer. O(rows).
@@ -576,12 +603,12 @@ impl Rows {
     }
 
     /// The values of several parts, whose columns of texts are by code with one list each where that is worth it, else plain; `None`
-    /// if they are plain in all.
-    pub fn texts_coded_alike(parts: &[&Rows]) -> Option<Vec<Vec<ArrayRef>>> {
+    /// if they are plain in all. `types` are those of all values: what is no column of texts any more stays as it is.
+    pub fn texts_coded_alike(parts: &[&Rows], types: &[DataType]) -> Option<Vec<Vec<ArrayRef>>> {
         let mut values: Vec<Vec<ArrayRef>> = parts.iter().map(|part| part.values.clone()).collect();
-        let width = values.iter().map(Vec::len).max().unwrap_or(0);
         let mut are_plain = true;
-        for at in 0..width {
+        let texts = types.iter().enumerate().filter(|(_, of)| **of == DataType::Utf8);
+        for (at, _) in texts {
             let held: Vec<usize> =
                 (0..parts.len()).filter(|part| at < values[*part].len()).collect();
             if !held.iter().any(|part| is_by_code(&values[*part][at])) {

@@ -183,9 +183,13 @@ pub(crate) fn coded_texts(
     Some(Texts { codes, lookup: Arc::new(Lookup::new(Arc::new(values))), is_new: true })
 }
 
-/// The distinct texts of some rows, and the code of each row's. O(rows), and a hash for each text.
-pub(crate) fn distinct_texts(column: &Payloads<'_>, rows: usize) -> (Values, Vec<u32>) {
-    coded(rows, |row| column.text(row), Worth::Always).expect("codes are given in any case")
+/// The distinct texts of some rows, and the code of each row's, if that is worth it. O(rows), and a hash for each text.
+pub(crate) fn distinct_texts(
+    column: &Payloads<'_>,
+    rows: usize,
+    worth: Worth,
+) -> Option<(Values, Vec<u32>)> {
+    coded(rows, |row| column.text(row), worth)
 }
 
 /// Adds a column of codes of `width` bytes: to the column before, if both fit a number.

@@ -352,6 +352,11 @@ impl Lookup {
         &self.values
     }
 
+    /// The heap bytes held.
+    pub fn allocated_bytes(&self) -> usize {
+        self.values.allocated_bytes() + size_of_val(&*self.words) + self.table.allocation_size()
+    }
+
     #[inline]
     fn code(&self, text: Text<'_>) -> Option<u32> {
         let own = words(text);
