@@ -25,7 +25,7 @@ demo: extension
 test: doing := runs every test, in Rust and in Python: 20 to 25 minutes from a clean checkout
 test: announcement extension $(STAMP)/spark-packages
 	cargo test --workspace
-	cd python && ../$(BIN)/python -m pytest
+	cd python && ../$(BIN)/python -m pytest -n 2 --dist loadgroup
 	$(MAKE) schedules
 
 schedules: | tools

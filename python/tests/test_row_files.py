@@ -245,18 +245,26 @@ def test_rows_that_fail_leave_what_was_there(database: drillcore.Database, tmp_p
 
 
 INTERRUPTED = """
-import os, signal, sys, threading
+import os, signal, sys, threading, time
 import pyarrow as pa
 import drillcore
 db = drillcore.open(":memory:")
 t = db.create_table("t", {"id": "int64", "s": "string"}, key="id")
 t.append(pa.table({"id": range(300_000), "s": [str(i) * 5 for i in range(300_000)]}))
 rows = db.sql("select a.id, a.s, b.s as t from t a join t b on a.id % 1000 = b.id % 1000")
-threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+folder = os.path.dirname(sys.argv[2])
+
+def interrupt_while_it_writes():
+    while not os.listdir(folder):
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt_while_it_writes, daemon=True).start()
 try:
     getattr(rows, sys.argv[1])(sys.argv[2])
 except KeyboardInterrupt:
-    print("interrupted", os.listdir(os.path.dirname(sys.argv[2])))
+    print("interrupted", os.listdir(folder))
 """
 
 

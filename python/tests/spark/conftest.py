@@ -21,6 +21,13 @@ def _missing() -> str | None:
     return missing_java()
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """All tests of the session are one group, which one process runs, so that only one starts it."""
+    # pytest-xdist, which `make test` uses, starts the largest group first, and this one takes longest.
+    if item.config.pluginmanager.hasplugin("xdist") and "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with the data source. A task that fails runs up to three times."""
