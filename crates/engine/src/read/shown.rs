@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::policy::table_policy::TablePolicy;
 use crate::read::snapshot::TableSnapshot;
 use crate::read::whole_rows::whole_rows_at;
-use crate::select::fetch::{fetch_in_shares, no_rows, rows_at_once};
+use crate::select::fetch::{TableColumns, fetch_in_shares, no_rows, rows_at_once};
 use crate::select::predicate::Test;
 use crate::select::selection::{Place, Selected};
 
@@ -57,7 +57,7 @@ pub fn show(
         fetch_in_shares(
             selected.pieces(),
             places,
-            (layout, columns),
+            TableColumns { layout, columns },
             &needed,
             threads,
             interrupt,

@@ -32,6 +32,13 @@ struct Fetched {
     picks: Vec<Pick>,
 }
 
+/// Columns of a table, by their numbers in its schema.
+#[derive(Clone, Copy)]
+pub struct TableColumns<'c> {
+    pub layout: &'c Layout,
+    pub columns: &'c [usize],
+}
+
 /// Rows of one piece that are read together, ascending.
 struct Chunk {
     piece: usize,
@@ -48,19 +55,19 @@ pub fn fetch(
     projection: &Projection,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    fetch_as(pieces, places, projection, None, interrupt)
+    fetch_columns(pieces, places, projection, None, interrupt)
 }
 
-/// [`fetch`], and of keys by code the columns that `key` says, with the types of all, in place of keys.
-fn fetch_as(
+/// [`fetch`] for who needs of keys no more than some `columns` of the table, if that is given.
+fn fetch_columns(
     pieces: &[Piece],
     places: &[Place],
     projection: &Projection,
-    key: Option<(&[DataType], &[usize])>,
+    columns: Option<TableColumns<'_>>,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
     interrupt.check()?;
-    if let Some(rows) = in_memory(pieces, places, projection, key)? {
+    if let Some(rows) = in_memory(pieces, places, projection, columns)? {
         return Ok(rows);
     }
     let Fetched { parts, picks } = fetch_parts(pieces, places, projection, 1, interrupt)?;
@@ -73,7 +80,7 @@ fn in_memory(
     pieces: &[Piece],
     places: &[Place],
     projection: &Projection,
-    key: Option<(&[DataType], &[usize])>,
+    columns: Option<TableColumns<'_>>,
 ) -> Result<Option<Rows>> {
     if places.len() > CHUNK_ROWS {
         return Ok(None);
@@ -101,8 +108,12 @@ fn in_memory(
     }
     // One count has those of all runs.
     runs[0].note_examined(places.len());
-    Ok(Some(match key.filter(|_| projection.keys && runs.iter().any(|run| run.has_key_codes())) {
-        Some((types, key)) => Rows::picked_by_columns(&parts, &picks, projection, types, key)?,
+    let are_by_code = projection.keys && runs.iter().any(|run| run.has_key_codes());
+    Ok(Some(match columns.filter(|_| are_by_code) {
+        Some(TableColumns { layout, columns }) => {
+            let key = layout.key_positions(columns);
+            Rows::picked_by_columns(&parts, &picks, projection, layout.key_types(), &key)?
+        }
         None => Rows::picked(&parts, &picks, projection),
     }))
 }
@@ -112,16 +123,15 @@ fn in_memory(
 pub fn fetch_in_shares<T: Send>(
     pieces: &[Piece],
     places: &[Place],
-    (layout, columns): (&Layout, &[usize]),
+    columns: TableColumns<'_>,
     projection: &Projection,
     threads: usize,
     interrupt: &Interrupt,
     each: impl Fn(Rows) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     if threads == 1 {
-        let positions = layout.key_positions(columns);
-        let key = Some((layout.key_types(), &*positions));
-        return Ok(vec![each(fetch_as(pieces, places, projection, key, interrupt)?)?]);
+        let rows = fetch_columns(pieces, places, projection, Some(columns), interrupt)?;
+        return Ok(vec![each(rows)?]);
     }
     let Fetched { parts, picks } = fetch_parts(pieces, places, projection, threads, interrupt)?;
     check_string_bytes(&parts, &picks)?;
