@@ -90,7 +90,7 @@ fn brought_together(pieces: &[ArrayRef]) -> Option<Vec<ArrayRef>> {
     let rows = |by_code: bool| -> usize {
         with_texts().filter(|piece| is_by_code(piece) == by_code).map(Array::len).sum()
     };
-    // Most texts would have to be looked at, which whoever puts the pieces together does if it pays.
+    // Most texts would be hashed here. `settled` does that once the pieces are put together, if it pays.
     if rows(false) > rows(true) && may_be_plain(with_texts()) {
         return None;
     }

@@ -20,7 +20,7 @@ pub fn is_by_code(array: &dyn Array) -> bool {
     matches!(array.data_type(), DataType::Dictionary(..))
 }
 
-/// The type of a column by code of so many texts.
+/// The type of the codes of a list with `texts` texts.
 fn code_type(texts: usize) -> DataType {
     match texts {
         ..=0x100 => DataType::UInt8,
@@ -29,7 +29,7 @@ fn code_type(texts: usize) -> DataType {
     }
 }
 
-/// Bytes of the code of a row, of so many texts.
+/// Bytes of a code of a list with `texts` texts.
 pub fn code_bytes(texts: usize) -> usize {
     code_type(texts).primitive_width().expect("codes are numbers")
 }

@@ -199,6 +199,13 @@ impl Column {
         }
     }
 
+    /// [`Column::spell`], with room for it.
+    #[inline]
+    pub fn spell_one(&self, held: &[u8], out: &mut KeyWriter) {
+        out.reserve(self.longest() + held.len());
+        self.spell(held, out);
+    }
+
     /// Bytes of a value as other keys have it.
     pub fn spelled_len(&self, held: &[u8]) -> usize {
         match self {

@@ -1,6 +1,7 @@
 //! What the codes in some keys stand for: keys without codes out of those with, and the places of keys and bounds among them.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -52,14 +53,7 @@ impl KeyCodes {
     }
 
     fn spelled_each<'k>(&self, len: usize, keys: impl Iterator<Item = &'k [u8]>) -> Keys {
-        let mut out = KeyWriter::new(0);
-        let mut offsets = Vec::with_capacity(len + 1);
-        offsets.push(0);
-        for key in keys {
-            self.spell(key, &mut out);
-            offsets.push(offset(out.len()));
-        }
-        Keys::new(offsets, out.finish())
+        written(len, keys, |key, out| self.spell(key, out))
     }
 
     #[inline]
@@ -103,16 +97,7 @@ impl KeyCodes {
         let Some(column) = self.columns.get(position) else {
             return Keys::even(keys.len(), 0, Vec::new());
         };
-        let mut out = KeyWriter::new(0);
-        let mut offsets = Vec::with_capacity(keys.len() + 1);
-        offsets.push(0);
-        for key in keys.iter() {
-            let held = self.held(key, position);
-            out.reserve(column.longest() + held.len());
-            column.spell(held, &mut out);
-            offsets.push(offset(out.len()));
-        }
-        Keys::new(offsets, out.finish())
+        written(keys.len(), keys.iter(), |key, out| column.spell_one(self.held(key, position), out))
     }
 
     /// The value of a column as other keys have it, if it has no codes.
@@ -255,22 +240,13 @@ impl KeyCodes {
 
 /// Keys of several parts, by code or not, given as part and row, as they are without codes. O(bytes).
 pub fn picked_keys(parts: &[(&Keys, Option<&KeyCodes>)], picks: &[(usize, usize)]) -> Keys {
-    let mut out = KeyWriter::new(0);
-    let mut offsets = Vec::with_capacity(picks.len() + 1);
-    offsets.push(0);
-    for &(part, row) in picks {
+    written(picks.len(), picks, |&(part, row), out| {
         let (keys, codes) = parts[part];
-        let key = keys.value(row);
         match codes {
-            Some(codes) => codes.spell(key, &mut out),
-            None => {
-                out.reserve(key.len());
-                out.copy(key, 0, key.len());
-            }
+            Some(codes) => codes.spell(keys.value(row), out),
+            None => put(keys.value(row), out),
         }
-        offsets.push(offset(out.len()));
-    }
-    Keys::new(offsets, out.finish())
+    })
 }
 
 /// The same, of each row a key of one column alone. Fails on keys that do not decode.
@@ -280,26 +256,50 @@ pub fn picked_column(
     types: &[DataType],
     position: usize,
 ) -> Result<Keys> {
-    let mut out = KeyWriter::new(0);
-    let mut offsets = Vec::with_capacity(picks.len() + 1);
-    offsets.push(0);
-    for &(part, row) in picks {
+    try_written(picks.len(), picks, |&(part, row), out| {
         let (keys, codes) = parts[part];
         let key = keys.value(row);
-        match codes.map(|codes| (codes, codes.columns.get(position))) {
-            Some((codes, Some(column))) => {
-                let held = codes.held(key, position);
-                out.reserve(column.longest() + held.len());
-                column.spell(held, &mut out);
-            }
-            // Written before the column was added.
-            Some((_, None)) => {}
-            None => {
-                let value = split_column(key, types, position)?;
-                out.reserve(value.len());
-                out.copy(value, 0, value.len());
+        match codes {
+            None => put(split_column(key, types, position)?, out),
+            // A key that was written before the column was added has nothing of it.
+            Some(codes) => {
+                if let Some(column) = codes.columns.get(position) {
+                    column.spell_one(codes.held(key, position), out);
+                }
             }
         }
+        Ok(())
+    })
+}
+
+fn put(bytes: &[u8], out: &mut KeyWriter) {
+    out.reserve(bytes.len());
+    out.copy(bytes, 0, bytes.len());
+}
+
+/// `len` keys, each as `put` writes it.
+fn written<T>(
+    len: usize,
+    items: impl IntoIterator<Item = T>,
+    put: impl Fn(T, &mut KeyWriter),
+) -> Keys {
+    let Ok(keys) = try_written::<_, Infallible>(len, items, |item, out| {
+        put(item, out);
+        Ok(())
+    });
+    keys
+}
+
+fn try_written<T, E>(
+    len: usize,
+    items: impl IntoIterator<Item = T>,
+    put: impl Fn(T, &mut KeyWriter) -> std::result::Result<(), E>,
+) -> std::result::Result<Keys, E> {
+    let mut out = KeyWriter::new(0);
+    let mut offsets = Vec::with_capacity(len + 1);
+    offsets.push(0);
+    for item in items {
+        put(item, &mut out)?;
         offsets.push(offset(out.len()));
     }
     Ok(Keys::new(offsets, out.finish()))
