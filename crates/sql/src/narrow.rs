@@ -11,7 +11,9 @@ use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 use datafusion::sql::unparser::Unparser;
+use datafusion::sql::unparser::dialect::Dialect;
 use drillcore::{Between, Closed, TableSchema};
 
 use crate::checked_arithmetic::as_written;
@@ -217,9 +219,23 @@ fn set_values(condition: &Expr, field: &Field) -> Option<Vec<ScalarValue>> {
     }
 }
 
+/// Quotes names as DataFusion's dialect does, which compiles a regular expression for each name that it looks at:
+/// half of the time of a short `explain`.
+struct NameQuoting;
+
+impl Dialect for NameQuoting {
+    fn identifier_quote_style(&self, name: &str) -> Option<char> {
+        let is_plain = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit();
+        let is_word = name.chars().all(is_plain) && !name.starts_with(|c: char| c.is_ascii_digit());
+        let upper = name.to_uppercase();
+        let is_keyword = upper != "ID" && ALL_KEYWORDS.binary_search(&upper.as_str()).is_ok();
+        (!is_word || is_keyword || name.is_empty()).then_some('"')
+    }
+}
+
 /// Some conditions as one text, in SQL.
 pub fn joined(conditions: &[Expr]) -> String {
-    let unparser = Unparser::default().with_pretty(true);
+    let unparser = Unparser::new(&NameQuoting).with_pretty(true);
     let text = |condition: &Expr| {
         let condition = as_written(condition.clone()).unwrap_or_else(|_| condition.clone());
         match unparser.expr_to_sql(&condition) {

@@ -146,9 +146,14 @@ fn what_nulls_make_unknown_is_neither_among_the_values_of_a_query_nor_not() {
     ];
     let asked = |text: &str| ks(&db, text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let (mut passing, mut elsewhere, mut number) = (0, 0, 0);
-    for (x, value) in values {
-        for (query, members) in members {
-            for (form, of_found) in forms {
+    let is_long = std::env::var_os("DRILLCORE_LONG").is_some();
+    for (x_at, (x, value)) in values.into_iter().enumerate() {
+        for (query_at, (query, members)) in members.into_iter().enumerate() {
+            for (form_at, (form, of_found)) in forms.into_iter().enumerate() {
+                // Each pair of the three is seen in any case.
+                if !is_long && (x_at + query_at + form_at) % 2 == 1 {
+                    continue;
+                }
                 let condition = form.replace("{x}", x).replace("{m}", query);
                 let passes = |k: &i64| of_found(is_in(value(*k), &members(*k)), *k) == Some(true);
                 let expected: Vec<i64> = (0..ROWS).filter(passes).collect();
@@ -177,7 +182,7 @@ fn what_nulls_make_unknown_is_neither_among_the_values_of_a_query_nor_not() {
             }
         }
     }
-    assert!(elsewhere > 400, "little was asked elsewhere: {elsewhere}");
+    assert!(elsewhere > 200, "little was asked elsewhere: {elsewhere}");
     assert!(passing > 1_000, "little was compared");
 }
 
