@@ -1,10 +1,11 @@
 //! Several threads that scan partitions ahead of who reads them, in key order. One of them is the reader's own.
 //!
 //! The reader hands out partitions in order, never more than [`PARTITIONS_PER_THREAD`] for each thread, and each
-//! has a queue of its own of at most [`BATCHES_AHEAD`] batches, and no more once these have [`BYTES_AHEAD`]. So memory is bounded
-//! however slow the reader is: by that and two batches, for each partition handed out. Of many scans at once it is bounded
-//! for all together, and each has one partition at least ([`ReadMemory`]). The partition that
-//! the reader waits for is always somebody's work.
+//! has a queue of its own of at most [`BATCHES_AHEAD`] batches. No more are read once those of all queues have
+//! [`BYTES_AHEAD`], but of the partition that the reader is at, which goes on with [`FRONT_BYTES_AHEAD`] of its own. So memory is
+//! bounded however slow the reader is: by these and two batches for each thread. Many scans at once have as many partitions
+//! together as a few have, and each has one at least ([`ReadMemory`]). Partitions are begun in order, so the one that the reader waits for
+//! is always somebody's work.
 //!
 //! Instead of waiting, the reader scans partitions itself, unless rows are tested: then a batch may be long in coming, while
 //! those that it waited for are ready. Rows of few columns are read about as fast as they are handed from core to core, so a
@@ -16,7 +17,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel,
 };
@@ -36,8 +37,10 @@ use crate::select::read_memory::{Ahead, ReadMemory};
 const PARTITIONS_PER_THREAD: usize = 2;
 /// Batches of a partition that wait for the reader: of most partitions all, so that its thread goes on to the next.
 const BATCHES_AHEAD: usize = 64;
-/// No more are read while those that wait have this many bytes.
-const BYTES_AHEAD: usize = 32 << 20;
+/// No more are read while those of all partitions that wait have this many bytes, ...
+const BYTES_AHEAD: usize = 64 << 20;
+/// ... and those of the partition that the reader is at this many.
+const FRONT_BYTES_AHEAD: usize = 8 << 20;
 /// How often a thread looks whether they have fewer.
 const ROOM_POLL: Duration = Duration::from_millis(1);
 /// Larger partitions are cut again before they are handed out ...
@@ -52,6 +55,33 @@ const STACK_BYTES: usize = 8 << 20;
 /// A batch of a partition, or its end.
 type Message = Result<Option<RecordBatch>>;
 
+/// What the batches that wait for the reader take.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Bytes, of all partitions.
+    bytes: AtomicUsize,
+    /// The number of the partition that the reader is at.
+    front: AtomicU64,
+}
+
+impl Waiting {
+    fn has_room(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) < BYTES_AHEAD
+    }
+
+    fn add(&self, message: &Message) {
+        self.bytes.fetch_add(message_bytes(message), Ordering::Relaxed);
+    }
+
+    fn remove(&self, message: &Message) {
+        self.bytes.fetch_sub(message_bytes(message), Ordering::Relaxed);
+    }
+}
+
+fn message_bytes(message: &Message) -> usize {
+    message.as_ref().map_or(0, |batch| batch.as_ref().map_or(0, batch_bytes))
+}
+
 /// A scan under way. Dropping it ends its threads.
 pub struct ScanAhead {
     /// What has not been handed out, in order.
@@ -64,6 +94,7 @@ pub struct ScanAhead {
     handed_out_max: usize,
     numbers: u64,
     memory: Arc<ReadMemory>,
+    waiting: Arc<Waiting>,
     /// `None` once nothing more is handed out.
     scans: Option<Sender<PartitionToScan>>,
     /// Where threads take partitions.
@@ -83,24 +114,25 @@ struct PartitionToScan {
     number: u64,
     partition: KeyPartition,
     batches: SyncSender<Message>,
-    waiting: Arc<AtomicUsize>,
+    /// The bytes of its batches that wait for the reader, and those of all.
+    own_bytes: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
 }
 
 /// Where the batches of a partition come from, unless the reader scans it itself.
 struct HandedOut {
     number: u64,
     batches: Receiver<Message>,
-    /// The bytes of the batches that wait for the reader.
-    waiting: Arc<AtomicUsize>,
+    own_bytes: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
     _ahead: Ahead,
 }
 
 impl HandedOut {
     /// Notes that a batch does not wait any more.
     fn taken(&self, message: &Message) {
-        if let Ok(Some(batch)) = message {
-            self.waiting.fetch_sub(batch_bytes(batch), Ordering::Relaxed);
-        }
+        self.own_bytes.fetch_sub(message_bytes(message), Ordering::Relaxed);
+        self.waiting.remove(message);
     }
 }
 
@@ -108,9 +140,9 @@ impl HandedOut {
 struct OwnScan {
     number: u64,
     scan: PartitionScan,
-    /// What it has scanned while it waited for an earlier one, and the bytes of that.
+    /// What it has scanned while it waited for an earlier one.
     ready: VecDeque<Message>,
-    ready_bytes: usize,
+    waiting: Arc<Waiting>,
     is_scanned: bool,
 }
 
@@ -118,9 +150,7 @@ impl OwnScan {
     fn next(&mut self) -> Message {
         match self.ready.pop_front() {
             Some(message) => {
-                if let Ok(Some(batch)) = &message {
-                    self.ready_bytes -= batch_bytes(batch);
-                }
+                self.waiting.remove(&message);
                 message
             }
             None => self.scan.next_batch(),
@@ -132,7 +162,7 @@ impl OwnScan {
     /// # Errors
     /// `Interrupted`: that is of the whole scan. Others come after the rows before them.
     fn scan_ahead(&mut self) -> Result<bool> {
-        if self.is_scanned || self.ready.len() == BATCHES_AHEAD || self.ready_bytes >= BYTES_AHEAD {
+        if self.is_scanned || self.ready.len() == BATCHES_AHEAD {
             return Ok(false);
         }
         let message = self.scan.next_batch();
@@ -141,10 +171,8 @@ impl OwnScan {
         {
             return Err(error.clone());
         }
-        match &message {
-            Ok(Some(batch)) => self.ready_bytes += batch_bytes(batch),
-            _ => self.is_scanned = true,
-        }
+        self.is_scanned = !matches!(message, Ok(Some(_)));
+        self.waiting.add(&message);
         self.ready.push_back(message);
         Ok(true)
     }
@@ -176,6 +204,7 @@ impl ScanAhead {
             handed_out_max: threads * PARTITIONS_PER_THREAD,
             numbers: 0,
             memory: whole.memory().clone(),
+            waiting: Arc::default(),
             scans: Some(sender),
             to_scan: scans.clone(),
             own: Vec::new(),
@@ -220,6 +249,7 @@ impl ScanAhead {
             let Ok(None) = message else { return message };
             let read = self.handed_out.pop_front().expect("it is at the front");
             self.own.retain(|own| own.number != read.number);
+            self.waiting.front.store(read.number + 1, Ordering::Relaxed);
             self.hand_out()?;
         }
         Ok(None)
@@ -240,7 +270,7 @@ impl ScanAhead {
 
     /// Scans a batch in this thread, of a partition that no other has begun. Says whether there was one.
     fn scan_own(&mut self) -> Result<bool> {
-        if !self.helps {
+        if !self.helps || !self.waiting.has_room() {
             return Ok(false);
         }
         if let Some(last) = self.own.last_mut()
@@ -251,8 +281,8 @@ impl ScanAhead {
         // A thread that waits for one holds the lock.
         let next = self.to_scan.try_lock().and_then(|to_scan| to_scan.try_recv().ok());
         let Some(PartitionToScan { number, partition, .. }) = next else { return Ok(false) };
-        let (scan, ready) = (partition.start(), VecDeque::new());
-        self.own.push(OwnScan { number, scan, ready, ready_bytes: 0, is_scanned: false });
+        let (scan, ready, waiting) = (partition.start(), VecDeque::new(), self.waiting.clone());
+        self.own.push(OwnScan { number, scan, ready, waiting, is_scanned: false });
         Ok(true)
     }
 
@@ -266,11 +296,17 @@ impl ScanAhead {
             let (scans, number) = (self.scans.as_ref(), self.numbers);
             self.numbers += 1;
             // If all threads panicked, the reader learns that from a queue.
-            let waiting = Arc::new(AtomicUsize::new(0));
-            let to_scan =
-                PartitionToScan { number, partition, batches: sender, waiting: waiting.clone() };
+            let (own_bytes, waiting) = (Arc::new(AtomicUsize::new(0)), self.waiting.clone());
+            let (batches_sent, own, all) = (sender, own_bytes.clone(), waiting.clone());
+            let to_scan = PartitionToScan {
+                number,
+                partition,
+                batches: batches_sent,
+                own_bytes: own,
+                waiting: all,
+            };
             let _ = scans.expect("open until it is dropped").send(to_scan);
-            self.handed_out.push_back(HandedOut { number, batches, waiting, _ahead });
+            self.handed_out.push_back(HandedOut { number, batches, own_bytes, waiting, _ahead });
         }
         Ok(())
     }
@@ -332,17 +368,24 @@ impl PartitionToScan {
     fn scan(&self) -> Result<()> {
         let mut scan = self.partition.start();
         loop {
-            while self.waiting.load(Ordering::Relaxed) >= BYTES_AHEAD {
+            while !self.has_room() {
                 self.partition.interrupt().check()?;
                 sleep(ROOM_POLL);
             }
-            let batch = scan.next_batch()?;
-            let bytes = batch.as_ref().map_or(0, batch_bytes);
-            let is_end = batch.is_none();
-            self.waiting.fetch_add(bytes, Ordering::Relaxed);
-            if self.batches.send(Ok(batch)).is_err() || is_end {
+            let message = Ok(scan.next_batch()?);
+            let is_end = matches!(message, Ok(None));
+            self.own_bytes.fetch_add(message_bytes(&message), Ordering::Relaxed);
+            self.waiting.add(&message);
+            if self.batches.send(message).is_err() || is_end {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether one more batch may wait for the reader.
+    fn has_room(&self) -> bool {
+        self.waiting.has_room()
+            || (self.waiting.front.load(Ordering::Relaxed) == self.number
+                && self.own_bytes.load(Ordering::Relaxed) < FRONT_BYTES_AHEAD)
     }
 }
