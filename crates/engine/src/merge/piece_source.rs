@@ -2,17 +2,18 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_storage::postings::set_postings::SegmentMembers;
 use drillcore_storage::segments::segment::End;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::merge::merger::{Direction, RowSource};
 use crate::pieces::live_rows::LiveRows;
-use crate::pieces::piece::{Members, Piece};
+use crate::pieces::piece::{Members, Piece, Wanted, fetch_together};
 use crate::pieces::sequential_reader::SequentialReader;
 use crate::select::pruning::Pruning;
 use crate::select::selection::{Part, Selected};
@@ -27,6 +28,8 @@ const FEW_COLUMNS: usize = 8;
 const DENSE_SHARE_OF_MANY: u64 = 2;
 /// Members that are worth a look at how dense they lie.
 const DENSE_MIN: u64 = 1024;
+/// Rows of several pieces that are read together before any is merged. Columns of so few are not worth reading.
+const TOGETHER_ROWS_MAX: u64 = DENSE_MIN;
 /// Members of a set that are looked up at once, of several sets that are merged.
 const MEMBERS_AHEAD: u64 = 256;
 /// Rows whose zones are looked at together, so that their memory is bounded.
@@ -41,6 +44,8 @@ pub struct PieceSource {
     chunk_rows: u64,
     direction: Direction,
     rest: Rest,
+    /// Rows that were read with those of other sources; they come before the rest.
+    ready: VecDeque<(Rows, Vec<u32>)>,
     /// Of an interval, what is not left out.
     live: Option<LiveRows>,
     pruning: Option<Pruning>,
@@ -118,6 +123,7 @@ impl PieceSource {
             chunk_rows: CHUNK_ROWS,
             direction,
             rest,
+            ready: VecDeque::new(),
             live: None,
             pruning: None,
             interrupt: Interrupt::never(),
@@ -138,7 +144,9 @@ impl PieceSource {
             Rest::Interval { .. } if chunk_rows >= CHUNK_ROWS => {
                 SequentialReader::of_columns(piece, projection, layout, columns, chunk_rows)?
             }
-            Rest::Members { ref sets, .. } if are_dense(sets, columns.len(), &piece)? => {
+            Rest::Members { ref sets, .. }
+                if self.ready.is_empty() && are_dense(sets, columns.len(), &piece)? =>
+            {
                 SequentialReader::of_columns(piece, projection, layout, columns, chunk_rows)?
             }
             _ => SequentialReader::of_rows(piece, projection),
@@ -153,6 +161,53 @@ impl PieceSource {
             self.reader = SequentialReader::of_rows(self.piece.clone(), self.projection.clone());
         }
         self
+    }
+
+    /// Reads the rows of all sources that have few, and of sets: their postings together, and their blocks. Else a set costs the trips to the
+    /// device of each piece, one after the other.
+    pub fn read_together(sources: &mut [&mut PieceSource]) -> Result<()> {
+        let mut few: Vec<&mut PieceSource> = Vec::new();
+        let (mut rows, mut bytes) = (0, 0);
+        for source in sources {
+            let Rest::Members { sets, .. } = &source.rest else { continue };
+            if !source.is_on_disk() {
+                continue;
+            }
+            let len: u64 = sets.iter().map(|set| set.part.len()).sum();
+            rows += len;
+            bytes += len.saturating_mul(source.piece.mean_row_bytes());
+            few.push(source);
+        }
+        if few.len() < 2 || rows > TOGETHER_ROWS_MAX || bytes > byte_bounds::chunk() as u64 {
+            return Ok(());
+        }
+        MembersAhead::look_up_all(&mut few)?;
+        for source in &mut few {
+            source.look_up_members()?;
+        }
+        let PieceSource { projection, interrupt, .. } = &*few[0];
+        let wanted: Vec<Wanted<'_>> = few
+            .iter()
+            .map(|source| match &source.rest {
+                Rest::Members { next, .. } => Wanted { piece: &source.piece, ordinals: next },
+                Rest::Interval { .. } => unreachable!("those of sets were taken"),
+            })
+            .collect();
+        let mut read: Vec<Vec<Rows>> = vec![Vec::new(); few.len()];
+        fetch_together(&wanted, projection, byte_bounds::chunk(), interrupt, |number, rows| {
+            read[number].push(rows);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for (source, read) in few.iter_mut().zip(read) {
+            let Rest::Members { next, .. } = &mut source.rest else {
+                unreachable!("those of sets were taken")
+            };
+            for rows in read {
+                let later = next.split_off(rows.len());
+                source.ready.push_back((rows, std::mem::replace(next, later)));
+            }
+        }
+        Ok(())
     }
 
     /// Whether it reads a segment.
@@ -201,9 +256,11 @@ impl PieceSource {
     /// The next rows, in order, and which they are.
     fn next_chunk(&mut self) -> Result<Option<(Rows, Ordinals)>> {
         self.interrupt.check()?;
-        let chunk = match &self.rest {
-            Rest::Interval { .. } => self.next_interval()?,
-            Rest::Members { .. } => self.next_members()?,
+        let ready = self.ready.pop_front();
+        let chunk = match (ready, &self.rest) {
+            (Some((rows, ordinals)), _) => Some((rows, Ordinals::Listed(ordinals))),
+            (None, Rest::Interval { .. }) => self.next_interval()?,
+            (None, Rest::Members { .. }) => self.next_members()?,
         };
         if let Some((rows, _)) = &chunk {
             self.check_order(rows)?;
@@ -410,6 +467,32 @@ fn up_to_multiple(range: &Range<u64>, direction: Direction, step: u64) -> u64 {
 impl MembersAhead {
     fn new(part: Part) -> MembersAhead {
         MembersAhead { unseen: part.from..part.to, part, ordinals: Vec::new() }
+    }
+
+    /// Looks up all that is listed in postings of some sources of sets, together.
+    fn look_up_all(sources: &mut [&mut PieceSource]) -> Result<()> {
+        let mut wanted: Vec<(&SegmentMembers, u64)> = Vec::new();
+        let mut sets = Vec::new();
+        for source in sources {
+            let Rest::Members { sets: of_source, .. } = &mut source.rest else { continue };
+            for MembersAhead { part, unseen, ordinals } in of_source {
+                if let Some(members) = part.members.as_ref().and_then(Members::in_segment) {
+                    wanted.extend(unseen.clone().map(|position| (members, position)));
+                    sets.push((unseen, ordinals, source.direction));
+                }
+            }
+        }
+        let mut found = Vec::with_capacity(wanted.len());
+        SegmentMembers::ordinals_of(&wanted, &mut found)?;
+        let mut found = found.into_iter();
+        for (unseen, ordinals, direction) in sets {
+            ordinals.extend(found.by_ref().take((unseen.end - unseen.start) as usize));
+            if direction == Direction::Forward {
+                ordinals.reverse();
+            }
+            unseen.start = unseen.end;
+        }
+        Ok(())
     }
 
     /// The next ordinal, unless there is none. Those behind it are looked up with it, `ahead` at once.

@@ -12,7 +12,7 @@ use drillcore_format::key::{Bound, Keys};
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::statistics_page::Zones;
-use drillcore_storage::postings::set_postings::SegmentMembers;
+use drillcore_storage::postings::set_postings::{SegmentMembers, SetPostings};
 use drillcore_storage::segments::fetch;
 use drillcore_storage::segments::lookup::Hits;
 use drillcore_storage::segments::segment::{End, Segment};
@@ -24,6 +24,9 @@ use crate::pieces::live_rows::LiveRows;
 use crate::pieces::liveness::KnownLiveness;
 use crate::pieces::member_weights::KeptWeights;
 use crate::pieces::run::Run;
+
+/// Sets that are looked up together: a page each is held of their directories.
+const SETS_AT_ONCE: usize = 1024;
 
 /// A run or a segment, which of its rows were erased, and what is known of which are alive.
 #[derive(Clone)]
@@ -267,15 +270,51 @@ impl Piece {
         }
     }
 
-    /// The members of a set; `None` if the set is not indexed. On disk: one page of the set directory.
-    pub fn members(&self, set: &[u8]) -> Result<Option<Members>> {
-        match &self.array {
-            SortedArray::Run(run) => Ok(run.members(set).map(Members::Run)),
-            SortedArray::Segment(segment) => match segment.postings() {
-                None => Ok(None),
-                Some(postings) => Ok(postings.members(set)?.map(Members::Segment)),
-            },
+    /// The members of each set in each of some pieces; `None` of a set that is not indexed there. On disk: one page of the set directory
+    /// for each at most, which are read together.
+    pub fn members_in_each(
+        pieces: &[Piece],
+        sets: &[Vec<u8>],
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Vec<Option<Members>>>> {
+        let of_piece = |piece: &Piece| match piece.run() {
+            Some(run) => sets.iter().map(|set| run.members(set).map(Members::Run)).collect(),
+            None => vec![None; sets.len()],
+        };
+        let mut members: Vec<Vec<Option<Members>>> = pieces.iter().map(of_piece).collect();
+        let postings = |piece: &Piece| piece.segment().and_then(|segment| segment.postings());
+        let postings: Vec<Option<Arc<SetPostings>>> = pieces.iter().map(postings).collect();
+        let wanted: Vec<(usize, usize, &Arc<SetPostings>)> = postings
+            .iter()
+            .enumerate()
+            .filter_map(|(piece, postings)| Some((piece, postings.as_ref()?)))
+            .flat_map(|(piece, postings)| (0..sets.len()).map(move |set| (piece, set, postings)))
+            .collect();
+        for wanted in wanted.chunks(SETS_AT_ONCE) {
+            interrupt.check()?;
+            let asked: Vec<_> = wanted.iter().map(|&(_, set, p)| (p, &*sets[set])).collect();
+            for (&(piece, set, _), found) in
+                wanted.iter().zip(SetPostings::members_of_each(&asked)?)
+            {
+                members[piece][set] = found.map(Members::Segment);
+            }
         }
+        Ok(members)
+    }
+
+    /// How many of some members have an ordinal below one each, of the piece that they are from. What has to be read is read together.
+    pub fn member_ranks(wanted: &[(&Piece, &Members, u64)]) -> Result<Vec<u64>> {
+        let on_disk: Vec<(&SegmentMembers, u64)> = wanted
+            .iter()
+            .filter_map(|(_, members, ordinal)| Some((members.in_segment()?, *ordinal)))
+            .collect();
+        let mut ranks = SegmentMembers::ranks_of(&on_disk)?.into_iter();
+        let rank = |&(piece, members, ordinal): &(&Piece, &Members, u64)| match members.in_segment()
+        {
+            Some(_) => Ok(ranks.next().expect("each was asked for")),
+            None => piece.member_rank(members, ordinal),
+        };
+        wanted.iter().map(rank).collect()
     }
 
     /// The ordinal of the `position`-th member.
@@ -546,6 +585,14 @@ pub fn fetch_together(
 }
 
 impl Members {
+    /// Those that postings list.
+    pub fn in_segment(&self) -> Option<&SegmentMembers> {
+        match self {
+            Members::Segment(members) => Some(members),
+            _ => None,
+        }
+    }
+
     pub fn len(&self) -> u64 {
         match self {
             Members::Run(range) => u64::from(range.end - range.start),

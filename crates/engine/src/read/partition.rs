@@ -91,6 +91,7 @@ pub struct PartitionScan {
     source: Option<Source>,
     /// What comes after it: the sources of pieces that share keys, group by group.
     later: VecDeque<Vec<PieceSource>>,
+    has_begun: bool,
     plan: Arc<ScanPlan>,
 }
 
@@ -252,7 +253,7 @@ impl KeyPartition {
             later.make_contiguous().reverse();
             later.iter_mut().for_each(|group| group.reverse());
         }
-        PartitionScan { source: None, later, plan: self.plan.clone() }
+        PartitionScan { source: None, later, has_begun: false, plan: self.plan.clone() }
     }
 }
 
@@ -310,6 +311,11 @@ impl PartitionScan {
                 && let Some(rows) = source.next_rows()?
             {
                 return Ok(Some(rows));
+            }
+            if !self.has_begun {
+                self.has_begun = true;
+                let mut sources: Vec<&mut PieceSource> = self.later.iter_mut().flatten().collect();
+                PieceSource::read_together(&mut sources)?;
             }
             let Some(group) = self.later.pop_front() else { return Ok(None) };
             self.source = Some(Source::new(group, &self.plan)?);

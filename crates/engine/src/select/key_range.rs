@@ -9,6 +9,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use drillcore_format::key::{self, Bound, RankSearch, search_together};
 use drillcore_format::schema::TableSchema;
+use drillcore_storage::segments::segment::Segment;
 
 use crate::error::{Error, Result};
 use crate::pieces::piece::Piece;
@@ -99,7 +100,8 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// The rows of each piece that lie in the range. On disk one index page and one block for each end; runs are searched together.
+    /// The rows of each piece that lie in the range. On disk one index page and one block for each end, which are read together; runs are
+    /// searched together.
     pub fn ordinals(&self, pieces: &[Piece]) -> Result<Vec<Range<u64>>> {
         let bounds = || self.low.iter().chain(&self.high);
         let runs = || pieces.iter().filter_map(Piece::run);
@@ -112,17 +114,23 @@ impl KeyRange {
         let mut compared = 0;
         search_together(&mut searches, &mut compared);
         runs().take(1).for_each(|run| run.note_examined(compared));
-        let mut ranks = searches.iter().map(|search| search.rank() as u64);
-        let mut rank = |piece: &Piece, bound: &Bound| match piece.run() {
-            Some(_) => Ok(ranks.next().expect("each end was searched in each run")),
-            None => piece.rank(bound),
+        let in_segments: Vec<(&Segment, &Bound)> = pieces
+            .iter()
+            .filter_map(Piece::segment)
+            .flat_map(|segment| bounds().map(move |bound| (&**segment, bound)))
+            .collect();
+        let mut in_runs = searches.iter().map(|search| search.rank() as u64);
+        let mut in_segments = Segment::ranks(&in_segments)?.into_iter();
+        let mut rank = |piece: &Piece| {
+            let rank = if piece.run().is_some() { in_runs.next() } else { in_segments.next() };
+            rank.expect("each end was searched in each piece")
         };
         let of_piece = |piece: &Piece| {
-            let from = self.low.as_ref().map_or(Ok(0), |bound| rank(piece, bound))?;
-            let to = self.high.as_ref().map_or(Ok(piece.rows()), |bound| rank(piece, bound))?;
-            Ok(from..to.max(from))
+            let from = if self.low.is_some() { rank(piece) } else { 0 };
+            let to = if self.high.is_some() { rank(piece) } else { piece.rows() };
+            from..to.max(from)
         };
-        pieces.iter().map(of_piece).collect()
+        Ok(pieces.iter().map(of_piece).collect())
     }
 
     /// Checks a range against a table's key. Ends in the wrong order are an error.

@@ -11,6 +11,7 @@ use drillcore_format::key;
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
 use drillcore_sample::fences::Fences;
+use drillcore_storage::postings::set_postings::SegmentMembers;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
@@ -154,26 +155,43 @@ impl Scope {
         pieces: Arc<[Piece]>,
         interrupt: &Interrupt,
     ) -> Result<Selected> {
-        let mut parts = Vec::with_capacity(pieces.len());
-        for (number, (piece, range)) in pieces.iter().zip(self.range.ordinals(&pieces)?).enumerate()
-        {
-            let Range { start: from, end: to } = range;
-            let Some(sets) = &self.sets else {
-                parts.push(live_part(number, piece, from..to));
-                continue;
-            };
+        let ranges = self.range.ordinals(&pieces)?;
+        let Some(sets) = &self.sets else {
+            let of_piece = pieces.iter().zip(ranges).enumerate();
+            let parts = of_piece.map(|(number, (piece, range))| live_part(number, piece, range));
+            let parts = parts.collect();
+            return Ok(Selected::of_parts(pieces, parts));
+        };
+        let mut found: Vec<(usize, Members, Range<u64>)> = Vec::new();
+        let indexed = Piece::members_in_each(&pieces, sets, interrupt)?;
+        for (number, (indexed, range)) in indexed.into_iter().zip(ranges).enumerate() {
+            let piece = &pieces[number];
             // In the order of the sets, whoever found their rows: the same draws take the same rows.
-            for members in members_of(layout, piece, sets, from..to, interrupt)? {
-                let is_whole = matches!(members, Members::Listed(_) | Members::Unindexed(_))
-                    || from == 0 && to == piece.rows();
-                let (from, to) = if is_whole {
-                    (0, members.len())
-                } else {
-                    (piece.member_rank(&members, from)?, piece.member_rank(&members, to)?)
-                };
-                let part = Part { piece: number, members: Some(members), from, to };
-                parts.push(without_erased(piece, part)?);
+            for members in members_of(layout, piece, sets, indexed, range.clone(), interrupt)? {
+                found.push((number, members, range.clone()));
             }
+        }
+        let is_whole = |(number, members, range): &(usize, Members, Range<u64>)| {
+            matches!(members, Members::Listed(_) | Members::Unindexed(_))
+                || *range == (0..pieces[*number].rows())
+        };
+        let ends =
+            found.iter().filter(|found| !is_whole(found)).flat_map(|(number, members, range)| {
+                [range.start, range.end].map(|end| (&pieces[*number], members, end))
+            });
+        let mut ranks = Piece::member_ranks(&ends.collect::<Vec<_>>())?.into_iter();
+        let mut parts = Vec::with_capacity(found.len());
+        for of_set in found {
+            let (from, to) = match is_whole(&of_set) {
+                true => (0, of_set.1.len()),
+                false => {
+                    let mut next = || ranks.next().expect("each end was asked for");
+                    (next(), next())
+                }
+            };
+            let (piece, members, _) = of_set;
+            let part = Part { piece, members: Some(members), from, to };
+            parts.push(without_erased(&pieces[piece], part)?);
         }
         Ok(Selected::of_parts(pieces, parts))
     }
@@ -295,8 +313,15 @@ impl Selected {
                 places.push(Place { piece: *piece, ordinal: (from + position) as u32 });
             });
             members.sort_unstable();
+            let mut on_disk: Vec<(&SegmentMembers, u64)> = Vec::new();
+            let mut on_disk_at = Vec::new();
             for of_part in members.chunk_by(|a, b| a.0 == b.0) {
                 let part = &self.parts[of_part[0].0];
+                if let Some(members) = part.members.as_ref().and_then(Members::in_segment) {
+                    on_disk.extend(of_part.iter().map(|&(_, position, _)| (members, position)));
+                    on_disk_at.extend(of_part.iter().map(|&(.., at)| at));
+                    continue;
+                }
                 let positions: Vec<u64> =
                     of_part.iter().map(|(_, position, _)| *position).collect();
                 let mut ordinals = Vec::with_capacity(positions.len());
@@ -304,6 +329,11 @@ impl Selected {
                 for (&(.., at), ordinal) in of_part.iter().zip(ordinals) {
                     places[at].ordinal = ordinal;
                 }
+            }
+            let mut ordinals = Vec::with_capacity(on_disk.len());
+            SegmentMembers::ordinals_of(&on_disk, &mut ordinals)?;
+            for (at, ordinal) in on_disk_at.into_iter().zip(ordinals) {
+                places[at].ordinal = ordinal;
             }
         }
         Ok(places)
@@ -383,17 +413,16 @@ fn without_erased(piece: &Piece, part: Part) -> Result<Part> {
     Ok(Part { members: Some(Members::Listed(ordinals.into())), from: 0, to, ..part })
 }
 
-/// The members of each set in a piece: all of them from its index, or those among `range` from a pass over
+/// The members of each set in a piece: all of those that are `indexed`, or else those among `range` from a pass over
 /// the rows there.
 fn members_of(
     layout: &Layout,
     piece: &Piece,
     sets: &[Vec<u8>],
+    indexed: Vec<Option<Members>>,
     range: Range<u64>,
     interrupt: &Interrupt,
 ) -> Result<Vec<Members>> {
-    let indexed: Vec<Option<Members>> =
-        sets.iter().map(|set| piece.members(set)).collect::<Result<_>>()?;
     let unlisted = sets.iter().zip(&indexed).filter(|(_, members)| members.is_none());
     let unlisted: Vec<&[u8]> = unlisted.map(|(set, _)| set.as_slice()).collect();
     let listed = match unlisted.is_empty() {

@@ -24,22 +24,23 @@ pub(crate) struct HeldDictionary {
 }
 
 impl HeldDictionary {
-    /// Some dictionaries, each with the request for its page. Those that are not in memory are read together; `check` gets the
-    /// payloads of their pages, with their positions.
+    /// Some dictionaries, each with the request for its page, and the payloads of some row blocks. What is not in memory is read together;
+    /// `check` gets the payloads of the dictionaries' pages, with their positions.
     pub fn get_many(
         cache: &Arc<PageCache>,
         wanted: &[(&HeldDictionary, PageRequest<'_>)],
+        blocks: &[PageRequest<'_>],
         check: impl Fn(usize, &[u8]) -> Result<Dictionary>,
-    ) -> Result<Few<Arc<Dictionary>>> {
+    ) -> (Result<Few<Arc<Dictionary>>>, Few<Result<Arc<[u8]>>>) {
         let found: Few<Option<Arc<Dictionary>>> =
             wanted.iter().map(|(dictionary, _)| dictionary.find()).collect();
         if found.iter().all(Option::is_some) {
-            return Ok(found.into_iter().flatten().collect());
+            return (Ok(found.into_iter().flatten().collect()), cache.payloads(blocks));
         }
         let requests: Few<PageRequest<'_>> = wanted.iter().map(|(_, request)| *request).collect();
         let find = |at: usize| wanted[at].0.find();
         let take = |at: usize, read: &Arc<Dictionary>| wanted[at].0.take(cache, read);
-        cache.dictionaries(&requests, check, find, take)
+        cache.dictionaries_with_blocks(&requests, blocks, check, find, take)
     }
 
     fn find(&self) -> Option<Arc<Dictionary>> {

@@ -191,25 +191,53 @@ impl PageCache {
         pages.map(|page| page.map(index_page)).collect()
     }
 
-    /// Dictionaries, in the order of the requests; those that are not in memory are read together. `check` gets the payloads of their
-    /// pages; `find` may have one since, and `take` says whether it holds what was read: if not, it is kept here. All get
-    /// the number of the request.
-    pub(super) fn dictionaries(
+    /// Dictionaries, in the order of the requests, and the payloads of row blocks as [`PageCache::payloads`] has them. What is not in memory is
+    /// read together. `check` gets the payloads of the dictionaries' pages; `find` may have one since, and `take` says whether it
+    /// holds what was read: if not, it is kept here. All get the number of the request.
+    pub(super) fn dictionaries_with_blocks(
         &self,
         wanted: &[PageRequest<'_>],
+        blocks: &[PageRequest<'_>],
         check: impl Fn(usize, &[u8]) -> Result<Dictionary>,
         find: impl Fn(usize) -> Option<Arc<Dictionary>>,
         take: impl Fn(usize, &Arc<Dictionary>) -> bool,
-    ) -> Result<Few<Arc<Dictionary>>> {
+    ) -> (Result<Few<Arc<Dictionary>>>, Few<Result<Arc<[u8]>>>) {
         let Pages { kept, loads } = &self.index;
         let keys: Few<PageKey> = wanted.iter().map(key_of).collect();
         let number = |key: &PageKey| {
             keys.iter().position(|of| of == key).expect("it is one of those that were asked for")
         };
+        let mut pages_of_blocks = None;
         let load = |positions: &[usize], end: End<'_>| {
-            let page = |entries| Page::Dictionary(Arc::new(entries));
-            let take = |at: usize, payload: &[u8]| check(positions[at], payload).map(page);
-            self.read(wanted, positions, take, end);
+            let dictionary = |at: usize, payload: &[u8]| {
+                check(positions[at], payload).map(|entries| Page::Dictionary(Arc::new(entries)))
+            };
+            if pages_of_blocks.is_some() {
+                return self.read(wanted, positions, dictionary, end);
+            }
+            // Whoever loads a block does that before it waits for anything, so no two callers wait for each other here, either.
+            let mut is_read = false;
+            let load_blocks = |of_blocks: &[usize], end_block: End<'_>| {
+                if std::mem::replace(&mut is_read, true) {
+                    return self.read(blocks, of_blocks, block_page, end_block);
+                }
+                let of_wanted = positions.iter().map(|&at| wanted[at]);
+                let missing: Few<PageRequest<'_>> =
+                    of_wanted.chain(of_blocks.iter().map(|&at| blocks[at])).collect();
+                let all: Few<usize> = (0..missing.len()).collect();
+                let take = |at: usize, payload: &[u8]| match at < positions.len() {
+                    true => dictionary(at, payload),
+                    false => block_page(at, payload),
+                };
+                self.read(&missing, &all, take, &mut |at, page| match at < positions.len() {
+                    true => end(at, page),
+                    false => end_block(at - positions.len(), page),
+                });
+            };
+            pages_of_blocks = Some(self.blocks.get_many(blocks, load_blocks));
+            if !is_read {
+                self.read(wanted, positions, dictionary, end);
+            }
         };
         let find =
             |key: &PageKey| find(number(key)).map(Page::Dictionary).or_else(|| kept.get(key));
@@ -222,7 +250,12 @@ impl PageCache {
             _ => unreachable!("its key says what it is"),
         };
         let pages = loads.get_many(&keys, find, load, keep).into_iter();
-        pages.map(|page| page.map(dictionary)).collect()
+        let dictionaries = pages.map(|page| page.map(dictionary)).collect();
+        let payloads = match pages_of_blocks {
+            Some(pages) => pages.into_iter().map(|page| page.map(payload_of)).collect(),
+            None => self.payloads(blocks),
+        };
+        (dictionaries, payloads)
     }
 
     /// The payloads of other pages, in the order of the requests, which are all for row blocks, all for extents, or for none of
@@ -234,8 +267,7 @@ impl PageCache {
             _ => &self.index,
         };
         let load = |positions: &[usize], end: End<'_>| {
-            let page = |_, payload: &[u8]| Ok(Page::Payload(Arc::from(payload)));
-            self.read(wanted, positions, page, end);
+            self.read(wanted, positions, block_page, end);
         };
         pages.get_many(wanted, load).into_iter().map(|page| page.map(payload_of)).collect()
     }
@@ -244,8 +276,7 @@ impl PageCache {
     /// nothing. Otherwise as [`PageCache::payloads`].
     pub(crate) fn payloads_if_room(&self, wanted: &[PageRequest<'_>]) -> Few<Result<Arc<[u8]>>> {
         let load = |positions: &[usize], end: End<'_>| {
-            let page = |_, payload: &[u8]| Ok(Page::Payload(Arc::from(payload)));
-            self.read(wanted, positions, page, end);
+            self.read(wanted, positions, block_page, end);
         };
         let pages = self.blocks.get_many_if(wanted, load, |kept| {
             let has_room = || kept.weight() + kept.capacity() / ROOM_LEFT_SHARE < kept.capacity();
@@ -373,6 +404,11 @@ impl Pages {
 
 fn key_of(page: &PageRequest<'_>) -> PageKey {
     (page.file.id(), page.offset, page.kind)
+}
+
+/// A page that is kept as it is, whatever its number among those that are read.
+fn block_page(_: usize, payload: &[u8]) -> Result<Page> {
+    Ok(Page::Payload(Arc::from(payload)))
 }
 
 fn payload_of(page: Page) -> Arc<[u8]> {

@@ -2,7 +2,7 @@
 //!
 //! It lies in the segment's own file, written with it, or in a file beside it, written later.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::PostingsMeta;
 use drillcore_format::page::{PAGE_BYTES, PageKind};
 use drillcore_format::postings::{
-    DirectoryPage, ListPlace, SetDirectorySummary, SetEntry, TABLE_MEMBERS, WeightGroup,
-    WeightTables,
+    DirectoryPage, ListPlace, SetDirectorySummary, SetEntry, WeightGroup, WeightTables,
 };
 use drillcore_format::postings_footer::PostingsFooter;
 
 use crate::error::{Result, StorageError};
+use crate::few::Few;
 use crate::files::directory::Directory;
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::{FileEnd, PageRequest, PagedFile, file_name};
 
-/// Members whose ordinals are looked up together.
-const POSITIONS_AT_ONCE: usize = 1024;
+/// Lookups that are made together: a page each at most is held of them.
+const LOOKUPS_AT_ONCE: usize = 1024;
 
 /// Postings that are open. A few resident bytes; everything else goes through the cache.
 pub struct SetPostings {
@@ -47,10 +47,12 @@ pub struct SegmentMembers {
     entry: Option<SetEntry>,
 }
 
-/// What can go wrong in a search of postings: a page that cannot be read, or one that does not decode.
+/// Why a search of postings ends without a result: a page that cannot be read, one that does not decode, or one at some place that has
+/// not been read yet.
 enum SearchFault {
     Page(StorageError),
     Content(FormatError),
+    Missing(u64),
 }
 
 impl From<FormatError> for SearchFault {
@@ -155,21 +157,56 @@ impl SetPostings {
 
     /// The members of a set; `None` if the set is not indexed. One page of the set directory at most.
     pub fn members(self: &Arc<SetPostings>, set: &[u8]) -> Result<Option<SegmentMembers>> {
-        if !self.indexed.contains(set) {
-            return Ok(None);
-        }
-        let entry = match self.summary.page_of_value(set) {
-            None => None,
-            Some(page) => {
-                let (offset, bytes) = self.summary.place(page);
-                let payload = self.page(offset, bytes, PageKind::SetDirectory)?;
-                let entry = DirectoryPage::parse(&payload, self.summary.weights())
-                    .and_then(|page| page.find(set));
-                let entry = entry.and_then(|entry| entry.map(|e| self.checked(e)).transpose());
-                entry.map_err(|error| self.file.damaged(offset, error))?
-            }
+        let mut members = SetPostings::members_of_each(&[(self, set)])?;
+        Ok(members.pop().expect("one set was asked for"))
+    }
+
+    /// The members of some sets, each in some postings, which share a page cache; `None` of a set that is not indexed there. One page
+    /// of a set directory each at most, which are read together.
+    pub fn members_of_each(
+        wanted: &[(&Arc<SetPostings>, &[u8])],
+    ) -> Result<Few<Option<SegmentMembers>>> {
+        let Some((first, _)) = wanted.first() else { return Ok(Few::new()) };
+        let place_of = |(postings, set): &(&Arc<SetPostings>, &[u8])| {
+            let is_indexed = postings.indexed.contains(set);
+            let page = is_indexed.then(|| postings.summary.page_of_value(set)).flatten();
+            page.map(|page| postings.summary.place(page))
         };
-        Ok(Some(SegmentMembers { postings: self.clone(), entry }))
+        let places: Few<Option<(u64, u32)>> = wanted.iter().map(place_of).collect();
+        let requests: Few<PageRequest<'_>> = wanted
+            .iter()
+            .zip(&places)
+            .filter_map(|((postings, _), place)| {
+                let (offset, bytes) = (*place)?;
+                Some(postings.request(offset, bytes, PageKind::SetDirectory))
+            })
+            .collect();
+        let mut payloads = first.cache.payloads(&requests).into_iter();
+        let mut members_of = |((postings, set), place): (&(&Arc<SetPostings>, &[u8]), _)| {
+            if !postings.indexed.contains(set) {
+                return Ok(None);
+            }
+            let entry = match place {
+                None => None,
+                Some((offset, _)) => {
+                    let payload = payloads.next().expect("each page was asked for")?;
+                    let entry = postings.entry_on(&payload, set);
+                    entry.map_err(|error| postings.file.damaged(offset, error))?
+                }
+            };
+            Ok(Some(SegmentMembers { postings: Arc::clone(postings), entry }))
+        };
+        wanted.iter().zip(places).map(&mut members_of).collect()
+    }
+
+    /// The entry of a set on the directory page that would have it.
+    fn entry_on(
+        &self,
+        payload: &[u8],
+        set: &[u8],
+    ) -> std::result::Result<Option<SetEntry>, FormatError> {
+        let entry = DirectoryPage::parse(payload, self.summary.weights())?.find(set)?;
+        entry.map(|entry| self.checked(entry)).transpose()
     }
 
     /// Calls `each` with every listed set that has rows and their number, in value order.
@@ -214,17 +251,16 @@ impl SetPostings {
         }
     }
 
-    fn postings_page(&self, offset: u64) -> std::result::Result<Arc<[u8]>, SearchFault> {
+    fn postings_page(&self, offset: u64) -> SearchResult<Arc<[u8]>> {
         self.page(offset, PAGE_BYTES as u32, PageKind::Postings).map_err(SearchFault::Page)
     }
 
-    fn postings_request(&self, offset: u64) -> PageRequest<'_> {
-        let (bytes, kind) = (PAGE_BYTES as u32, PageKind::Postings);
+    fn request(&self, offset: u64, bytes: u32, kind: PageKind) -> PageRequest<'_> {
         PageRequest { file: &self.file, offset, bytes, kind }
     }
 
     fn page(&self, offset: u64, bytes: u32, kind: PageKind) -> Result<Arc<[u8]>> {
-        self.cache.payload(PageRequest { file: &self.file, offset, bytes, kind })
+        self.cache.payload(self.request(offset, bytes, kind))
     }
 
     /// The search does not say on which page it failed, so the directory stands for all.
@@ -232,37 +268,64 @@ impl SetPostings {
         match fault {
             SearchFault::Page(error) => error,
             SearchFault::Content(error) => self.file.damaged(self.summary_offset, error),
+            SearchFault::Missing(_) => unreachable!("what is missing is read"),
         }
     }
 }
 
-/// Pages of postings that were read together.
-struct PagesAhead<'a> {
-    postings: &'a SetPostings,
-    read: HashMap<u64, Arc<[u8]>>,
-}
+type SearchResult<T> = std::result::Result<T, SearchFault>;
 
-impl PagesAhead<'_> {
-    fn read(&mut self, offsets: impl Iterator<Item = u64>) -> Result<()> {
-        let mut offsets: Vec<u64> =
-            offsets.filter(|offset| !self.read.contains_key(offset)).collect();
-        offsets.sort_unstable();
-        offsets.dedup();
-        let requests: Vec<_> =
-            offsets.iter().map(|&offset| self.postings.postings_request(offset)).collect();
-        for (offset, payload) in offsets.iter().zip(self.postings.cache.payloads(&requests)) {
-            self.read.insert(*offset, payload?);
-        }
-        Ok(())
-    }
+/// The page of postings at an offset.
+type FindPage<'p> = dyn Fn(u64) -> SearchResult<Arc<[u8]>> + 'p;
 
-    /// A page that was read, or else from the cache.
-    fn get(&self, offset: u64) -> std::result::Result<Arc<[u8]>, SearchFault> {
-        match self.read.get(&offset) {
-            Some(page) => Ok(page.clone()),
-            None => self.postings.postings_page(offset),
+/// Pages of postings that were read, by file and offset.
+type PagesRead = HashMap<(SegmentId, u64), Arc<[u8]>>;
+
+/// Makes a lookup for each item, in the postings of its members, which share a page cache, and gives the results to `each` in order. In
+/// rounds: `look_up` gets the pages that were read before, and those that lookups found missing are read together. So it costs the trips
+/// to the device of the longest lookup, however many there are.
+fn look_up_each<'m, I, T>(
+    items: &[I],
+    members: impl Fn(&I) -> &'m SegmentMembers,
+    look_up: impl Fn(&I, &FindPage<'_>) -> SearchResult<T>,
+    mut each: impl FnMut(T),
+) -> Result<()> {
+    for items in items.chunks(LOOKUPS_AT_ONCE) {
+        let mut read = PagesRead::new();
+        let mut results: Vec<Option<T>> = items.iter().map(|_| None).collect();
+        let mut open: Vec<usize> = (0..items.len()).collect();
+        while !open.is_empty() {
+            let mut missing: BTreeMap<(SegmentId, u64), &SetPostings> = BTreeMap::new();
+            let mut failed = Ok(());
+            open.retain(|&at| {
+                let postings = &*members(&items[at]).postings;
+                let page = |offset| {
+                    let page = read.get(&(postings.file.id(), offset)).cloned();
+                    page.ok_or(SearchFault::Missing(offset))
+                };
+                match look_up(&items[at], &page) {
+                    Ok(result) => results[at] = Some(result),
+                    Err(SearchFault::Missing(offset)) => {
+                        missing.insert((postings.file.id(), offset), postings);
+                    }
+                    Err(fault) => failed = Err(postings.search_fault(fault)),
+                }
+                results[at].is_none()
+            });
+            failed?;
+            let request = |(&(_, offset), postings): (&(SegmentId, u64), &&'m SetPostings)| {
+                postings.request(offset, PAGE_BYTES as u32, PageKind::Postings)
+            };
+            let requests: Vec<PageRequest<'_>> = missing.iter().map(request).collect();
+            let Some(first) = missing.values().next() else { break };
+            let payloads = first.cache.payloads(&requests);
+            for (&place, payload) in missing.keys().zip(payloads) {
+                read.insert(place, payload?);
+            }
         }
+        results.into_iter().flatten().for_each(&mut each);
     }
+    Ok(())
 }
 
 impl SegmentMembers {
@@ -284,19 +347,15 @@ impl SegmentMembers {
     /// The groups of members that hold some units of a weight column, which lie below the sum of all: a page of postings each
     /// at most, of which those of many are read together.
     pub fn groups_of_units(&self, weight: usize, units: &[u128]) -> Result<Vec<WeightGroup>> {
+        let tables = self.weight_tables(weight);
         let mut groups = Vec::with_capacity(units.len());
-        for units in units.chunks(POSITIONS_AT_ONCE) {
-            let tables = self.weight_tables(weight);
-            let of_units = units.iter().map(|&unit| tables.table_of_unit(unit));
-            let mut pages = PagesAhead { postings: &self.postings, read: HashMap::new() };
-            pages.read(of_units.clone().map(|table| tables.place(table).page_offset))?;
-            for (table, &unit) in of_units.zip(units) {
-                let page = pages.get(tables.place(table).page_offset);
-                let page = page.map_err(|fault| self.postings.search_fault(fault))?;
-                let group = tables.group_of_unit(table, &page, unit);
-                groups.push(group.map_err(|error| self.damaged_weights(tables, table, error))?);
-            }
-        }
+        let group_of = |&unit: &u128, page: &FindPage<'_>| {
+            let table = tables.table_of_unit(unit);
+            let group = tables.group_of_unit(table, &page(tables.place(table).page_offset)?, unit);
+            let damaged = |error| SearchFault::Page(self.damaged_weights(tables, table, error));
+            group.map_err(damaged)
+        };
+        look_up_each(units, |_| self, group_of, |group| groups.push(group))?;
         Ok(groups)
     }
 
@@ -327,40 +386,46 @@ impl SegmentMembers {
         self.postings.file.damaged(tables.place(table).page_offset, error)
     }
 
-    /// Appends the ordinals of the members at some positions, which ascend: two pages of postings each at most, of which those
-    /// of many are read together.
+    /// Appends the ordinals of the members at some positions, as [`SegmentMembers::ordinals_of`] does.
     pub fn ordinals_at(&self, positions: &[u64], out: &mut Vec<u32>) -> Result<()> {
-        let Some(entry) = &self.entry else { return Ok(()) };
-        for positions in positions.chunks(POSITIONS_AT_ONCE) {
-            let mut pages = PagesAhead { postings: &self.postings, read: HashMap::new() };
-            if let ListPlace::Skips(root) = &entry.place {
-                let tables = positions.iter().map(|position| position / TABLE_MEMBERS);
-                pages.read(tables.map(|table| root.table(table as usize).page_offset))?;
+        let wanted: Vec<(&SegmentMembers, u64)> =
+            positions.iter().map(|&position| (self, position)).collect();
+        SegmentMembers::ordinals_of(&wanted, out)
+    }
+
+    /// Appends the ordinals of members of some sets, each by its position, in the order given: two pages of postings each at most, of
+    /// which those of many are read together.
+    pub fn ordinals_of(wanted: &[(&SegmentMembers, u64)], out: &mut Vec<u32>) -> Result<()> {
+        let ordinal = |(members, position): &(&SegmentMembers, u64), page: &FindPage<'_>| {
+            let ordinal = members.entry().select(*position, page)?;
+            members.postings.check_ordinal(Some(ordinal)).map(|()| ordinal)
+        };
+        look_up_each(wanted, |(members, _)| members, ordinal, |ordinal| out.push(ordinal))
+    }
+
+    /// How many members of some sets have an ordinal below one each: two pages of postings each at most, of which those of many are read
+    /// together.
+    pub fn ranks_of(wanted: &[(&SegmentMembers, u64)]) -> Result<Vec<u64>> {
+        let mut ranks = Vec::with_capacity(wanted.len());
+        let rank = |(members, ordinal): &(&SegmentMembers, u64), page: &FindPage<'_>| {
+            let Some(entry) = &members.entry else { return Ok(0) };
+            match u32::try_from(*ordinal) {
+                Ok(ordinal) => entry.rank(ordinal, page),
+                Err(_) => Ok(entry.count),
             }
-            let mut chunks = Vec::with_capacity(positions.len());
-            for &position in positions {
-                let place = entry.chunk_of_member(position, |offset| pages.get(offset));
-                chunks.extend(
-                    place.map_err(|fault| self.postings.search_fault(fault))?.map(|(at, _)| at),
-                );
-            }
-            pages.read(chunks.iter().map(|chunk| chunk.page_offset))?;
-            for &position in positions {
-                let ordinal = entry.select(position, |offset| pages.get(offset));
-                let ordinal = ordinal.and_then(|ordinal| {
-                    self.postings.check_ordinal(Some(ordinal)).map(|()| ordinal)
-                });
-                out.push(ordinal.map_err(|fault| self.postings.search_fault(fault))?);
-            }
-        }
-        Ok(())
+        };
+        look_up_each(wanted, |(members, _)| members, rank, |rank| ranks.push(rank))?;
+        Ok(ranks)
+    }
+
+    fn entry(&self) -> &SetEntry {
+        self.entry.as_ref().expect("a position lies below the length")
     }
 
     /// The ordinal of the `position`-th member: two pages of postings at most.
     pub fn ordinal(&self, position: u64) -> Result<u64> {
-        let entry = self.entry.as_ref().expect("a position lies below the length");
         let postings = &self.postings;
-        let ordinal = entry.select(position, |offset| postings.postings_page(offset));
+        let ordinal = self.entry().select(position, |offset| postings.postings_page(offset));
         let ordinal = ordinal
             .and_then(|ordinal| postings.check_ordinal(Some(ordinal)).map(|()| u64::from(ordinal)));
         ordinal.map_err(|fault| postings.search_fault(fault))

@@ -11,6 +11,8 @@ use drillcore_format::rows::{Projection, Rows};
 
 use crate::error::Result;
 use crate::few::Few;
+use crate::pages::paged_file::PageRequest;
+use crate::segments::dictionaries;
 use crate::segments::extents::ExtentsAhead;
 use crate::segments::segment::Segment;
 use crate::segments::windows::read_ahead;
@@ -51,13 +53,15 @@ pub fn fetch(
     go_on: &dyn Fn() -> bool,
     each: &mut dyn FnMut(usize, Rows) -> bool,
 ) -> Result<()> {
-    let Some(cache) = wanted.first().map(|wanted| wanted.segment.cache()) else { return Ok(()) };
+    let Some(cache) = wanted.first().map(|wanted| wanted.segment.shared_cache()) else {
+        return Ok(());
+    };
     // The rows of the current request that were not handed on yet.
     let mut builder: Option<RowsBuilder> = None;
     let mut in_block: Vec<u32> = Vec::new();
     let has_extents = projection.has_strings();
-    // Those of the current request's segment.
-    let mut dictionaries = (None, Few::new());
+    // Those of a wave stay until the next has come, which so finds them.
+    let mut held = None;
     for pages in in_pages(wanted).chunks(PAGES_AT_ONCE) {
         if !go_on() {
             return Ok(());
@@ -68,17 +72,22 @@ pub fn fetch(
         for (in_page, page) in pages.iter().zip(Segment::index_pages_of(cache, &numbers)) {
             in_blocks(wanted, in_page, &*page?, &mut blocks);
         }
+        let dictionaries_of = |blocks: &[InBlock], requests: &[PageRequest<'_>]| {
+            let numbers = blocks.iter().map(|block| block.wanted);
+            let segment = |number: usize| wanted[number].segment;
+            dictionaries::Ahead::read(cache, numbers, segment, projection, requests)
+        };
         let read = |window: &[InBlock]| {
             let request =
                 |block: &InBlock| wanted[block.wanted].segment.block_request(&block.place);
-            let requests: Vec<_> = window.iter().map(request).collect();
-            cache.payloads(&requests)
+            dictionaries_of(window, &window.iter().map(request).collect::<Vec<_>>())
         };
         let goes_on = read_ahead(
             &blocks,
             |block| block.place.bytes,
             read,
-            |window, payloads| {
+            |window, (dictionaries, payloads)| {
+                let dictionaries: &mut dictionaries::Ahead = held.insert(dictionaries?);
                 let payloads = payloads.into_iter().collect::<Result<Few<_>>>()?;
                 let has_extents =
                     has_extents && window.iter().any(|block| block.place.extent_bytes > 0);
@@ -107,11 +116,11 @@ pub fn fetch(
                             Ok(Some((segment, places)))
                         })?,
                     };
-                    if dictionaries.0 != Some(block.wanted) {
-                        dictionaries = (Some(block.wanted), segment.dictionaries(projection)?);
+                    if dictionaries.of(block.wanted).is_none() {
+                        *dictionaries = dictionaries_of(&window[number..], &[]).0?;
                     }
-                    let view =
-                        segment.view(place, payload, &dictionaries.1)?.with_extents(&extents);
+                    let dictionaries = dictionaries.of(block.wanted).expect("they were read");
+                    let view = segment.view(place, payload, dictionaries)?.with_extents(&extents);
                     in_block.clear();
                     in_block.extend(rows_in_block(wanted, block));
                     let rest = ordinals.len() - block.ordinals.start;

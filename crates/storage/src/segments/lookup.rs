@@ -14,12 +14,15 @@ use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::few::Few;
+use crate::segments::dictionaries;
 use crate::segments::extents::ExtentsAhead;
 use crate::segments::segment::Segment;
 use crate::segments::windows::read_ahead;
 
 /// Keys that are looked up together.
 const KEYS_AT_ONCE: usize = 4096;
+/// Bounds that are looked up together: a block each is held.
+const BOUNDS_AT_ONCE: usize = 256;
 
 /// The newest rows of some keys.
 pub struct Hits {
@@ -41,17 +44,46 @@ struct Candidate<'a> {
 impl Segment {
     /// The ordinal of the first row at or past `bound`. At most one index page and one block.
     pub fn rank(&self, bound: &Bound) -> Result<u64> {
-        if bound.lies_before(&self.footer.first_key) {
-            return Ok(0);
+        let mut ranks = Segment::ranks(&[(self, bound)])?;
+        Ok(ranks.pop().expect("one was asked for"))
+    }
+
+    /// The ordinals of the first rows at or past some bounds, each in its segment; these share a page cache. At most one index page and one
+    /// block each: the index pages are read together, then the blocks.
+    pub fn ranks(wanted: &[(&Segment, &Bound)]) -> Result<Few<u64>> {
+        let mut ranks: Few<u64> = Few::new();
+        let mut within: Few<usize> = Few::new();
+        for (at, (segment, bound)) in wanted.iter().enumerate() {
+            let is_behind = !bound.lies_before(&segment.footer.last_key);
+            ranks.push(if is_behind { segment.rows() } else { 0 });
+            if !is_behind && !bound.lies_before(&segment.footer.first_key) {
+                within.push(at);
+            }
         }
-        if !bound.lies_before(&self.footer.last_key) {
-            return Ok(self.rows());
+        for within in within.chunks(BOUNDS_AT_ONCE) {
+            let cache = wanted[within[0]].0.cache();
+            let page = |&at: &usize| {
+                let (segment, bound) = wanted[at];
+                (segment, segment.summary.page_of_bound(bound))
+            };
+            let pages: Few<_> = within.iter().map(page).collect();
+            let pages = Segment::index_pages_of(cache, &pages).into_iter();
+            let places =
+                pages.zip(within).map(|(page, &at)| Ok(page?.block_of_bound(wanted[at].1)));
+            let places = places.collect::<Result<Few<BlockPlace>>>()?;
+            let request = |(place, &at): (&BlockPlace, &usize)| wanted[at].0.block_request(place);
+            let requests: Few<_> = places.iter().zip(within).map(request).collect();
+            for ((payload, place), &at) in
+                cache.payloads(&requests).into_iter().zip(&places).zip(within)
+            {
+                let (segment, bound) = wanted[at];
+                let payload = payload?;
+                let rank = segment.view(place, &payload, &[])?.rank(bound);
+                let rank = rank.map_err(|error| segment.damaged(place.offset, error))?;
+                ranks[at] = place.first_ordinal + rank as u64;
+            }
         }
-        let place = self.block_of_bound(bound)?.1;
-        let payload = self.block(&place)?;
-        let view = self.view(&place, &payload, &[])?;
-        let rank = view.rank(bound).map_err(|error| self.damaged(place.offset, error))?;
-        Ok(place.first_ordinal + rank as u64)
+        Ok(ranks)
     }
 
     /// The newest row of each key that `asked` names by number, and that the segment has: best in the order of the keys. For each
@@ -73,6 +105,8 @@ impl Segment {
         let mut found = Vec::new();
         let mut builder: Option<RowsBuilder> = None;
         let has_extents = projection.has_strings();
+        // Those of a wave stay until the next has come, which so finds them.
+        let mut held = None;
         for asked in asked.chunks(KEYS_AT_ONCE) {
             if !go_on() {
                 break;
@@ -82,65 +116,75 @@ impl Segment {
             if candidates.is_empty() {
                 continue;
             }
-            let dictionaries = self.dictionaries(projection)?;
             let read = |window: &[Candidate<'_>]| {
                 let block = |candidate: &Candidate<'_>| self.block_request(&candidate.place);
-                self.cache().payloads(&window.iter().map(block).collect::<Few<_>>())
+                let blocks: Few<_> = window.iter().map(block).collect();
+                dictionaries::of_each(self.shared_cache(), &[self], projection, &blocks)
             };
             let bytes = |candidate: &Candidate<'_>| candidate.place.bytes;
-            let wants_more = read_ahead(&candidates, bytes, read, |window, payloads| {
-                let payloads = payloads.into_iter().collect::<Result<Few<_>>>()?;
-                // Of each key the block and the row in it, if it is there.
-                let found_in = |(candidate, payload): (&Candidate<'_>, _)| {
-                    let view = self.view(&candidate.place, payload, &dictionaries)?;
-                    Ok((self.newest(&view, candidate)?, view))
-                };
-                let views = window.iter().zip(payloads.iter().map(AsRef::as_ref)).map(found_in);
-                let views = views.collect::<Result<Few<_>>>()?;
-                let has_extents =
-                    has_extents && window.iter().any(|found| found.place.extent_bytes > 0);
-                let mut ahead = ExtentsAhead::default();
-                for (number, (candidate, (row, view))) in window.iter().zip(&views).enumerate() {
-                    if !go_on() {
-                        return Ok(false);
-                    }
-                    let place = &candidate.place;
-                    let extents = match has_extents {
-                        false => Vec::new(),
-                        true => ahead.next(self.cache(), |further| {
-                            let at = number + further;
-                            let Some((row, view)) = views.get(at) else { return Ok(None) };
-                            let places = match (row, window[at].place.extent_bytes) {
-                                (None, _) | (_, 0) => Vec::new(),
-                                (Some(row), _) => {
-                                    let (offset, row) = (window[at].place.offset, [*row as u32]);
-                                    self.extents_of(offset, view, projection, Picked::Rows(&row))?
-                                }
-                            };
-                            Ok(Some((self, places)))
-                        })?,
+            let wants_more =
+                read_ahead(&candidates, bytes, read, |window, (dictionaries, payloads)| {
+                    let dictionaries = &held.insert(dictionaries?)[0];
+                    let payloads = payloads.into_iter().collect::<Result<Few<_>>>()?;
+                    // Of each key the block and the row in it, if it is there.
+                    let found_in = |(candidate, payload): (&Candidate<'_>, _)| {
+                        let view = self.view(&candidate.place, payload, dictionaries)?;
+                        Ok((self.newest(&view, candidate)?, view))
                     };
-                    let Some(row) = *row else { continue };
-                    let view = view.clone().with_extents(&extents);
-                    let builder_here =
-                        builder.get_or_insert_with(|| RowsBuilder::new(projection, 1));
-                    builder_here
-                        .append_rows(&view, &[row as u32])
-                        .map_err(|error| self.damaged(place.offset, error))?;
-                    found.push((candidate.number, found.len() as u32));
-                    let is_full =
-                        |builder: &mut RowsBuilder| builder.string_bytes() >= byte_bounds::batch();
-                    if let Some(full) = builder.take_if(is_full) {
-                        hit_bytes += full.string_bytes();
-                        let rows = self.finish(full)?;
-                        hits.push(Hits { found: std::mem::take(&mut found), rows });
-                        if hit_bytes > bytes_max {
+                    let views = window.iter().zip(payloads.iter().map(AsRef::as_ref)).map(found_in);
+                    let views = views.collect::<Result<Few<_>>>()?;
+                    let has_extents =
+                        has_extents && window.iter().any(|found| found.place.extent_bytes > 0);
+                    let mut ahead = ExtentsAhead::default();
+                    for (number, (candidate, (row, view))) in window.iter().zip(&views).enumerate()
+                    {
+                        if !go_on() {
                             return Ok(false);
                         }
+                        let place = &candidate.place;
+                        let extents = match has_extents {
+                            false => Vec::new(),
+                            true => ahead.next(self.cache(), |further| {
+                                let at = number + further;
+                                let Some((row, view)) = views.get(at) else { return Ok(None) };
+                                let places = match (row, window[at].place.extent_bytes) {
+                                    (None, _) | (_, 0) => Vec::new(),
+                                    (Some(row), _) => {
+                                        let (offset, row) =
+                                            (window[at].place.offset, [*row as u32]);
+                                        self.extents_of(
+                                            offset,
+                                            view,
+                                            projection,
+                                            Picked::Rows(&row),
+                                        )?
+                                    }
+                                };
+                                Ok(Some((self, places)))
+                            })?,
+                        };
+                        let Some(row) = *row else { continue };
+                        let view = view.clone().with_extents(&extents);
+                        let builder_here =
+                            builder.get_or_insert_with(|| RowsBuilder::new(projection, 1));
+                        builder_here
+                            .append_rows(&view, &[row as u32])
+                            .map_err(|error| self.damaged(place.offset, error))?;
+                        found.push((candidate.number, found.len() as u32));
+                        let is_full = |builder: &mut RowsBuilder| {
+                            builder.string_bytes() >= byte_bounds::batch()
+                        };
+                        if let Some(full) = builder.take_if(is_full) {
+                            hit_bytes += full.string_bytes();
+                            let rows = self.finish(full)?;
+                            hits.push(Hits { found: std::mem::take(&mut found), rows });
+                            if hit_bytes > bytes_max {
+                                return Ok(false);
+                            }
+                        }
                     }
-                }
-                Ok(true)
-            });
+                    Ok(true)
+                });
             if !wants_more? && hit_bytes > bytes_max {
                 return Ok(hits);
             }

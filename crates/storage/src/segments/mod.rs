@@ -4,6 +4,7 @@ mod fit;
 mod windows;
 mod resident_index;
 pub mod segment;
+mod dictionaries;
 mod index;
 mod weights;
 mod extents;

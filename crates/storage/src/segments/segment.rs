@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use drillcore_format::block::{BlockView, Picked, RowsBuilder};
-use drillcore_format::dictionary::{Dictionaries, Dictionary};
+use drillcore_format::dictionary::Dictionaries;
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
@@ -20,10 +20,9 @@ use drillcore_format::page::{PAGE_BYTES, PageKind};
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{Zones, ZonesBuilder};
-use drillcore_format::streams::directory::{StreamColumn, StreamDirectory};
+use drillcore_format::streams::directory::StreamDirectory;
 
 use crate::error::{Result, StorageError};
-use crate::few::Few;
 use crate::files::directory::Directory;
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::pages::held_dictionary::HeldDictionary;
@@ -50,7 +49,7 @@ pub struct Segment {
     /// The directory of the streams, once it was asked for.
     pub(super) streams: OnceLock<Arc<StreamDirectory>>,
     /// One for each of those that the footer names.
-    dictionaries: Box<[HeldDictionary]>,
+    pub(super) held_dictionaries: Box<[HeldDictionary]>,
     cache: Arc<PageCache>,
 }
 
@@ -96,7 +95,8 @@ impl Segment {
         let postings = Mutex::new(postings.map(Arc::new));
         let (layout, index) = (layout.clone(), ResidentIndex::default());
         let streams = OnceLock::new();
-        let dictionaries = footer.dictionaries.iter().map(|_| HeldDictionary::default()).collect();
+        let held_dictionaries =
+            footer.dictionaries.iter().map(|_| HeldDictionary::default()).collect();
         let segment = Segment {
             file,
             layout,
@@ -105,7 +105,7 @@ impl Segment {
             postings,
             index,
             streams,
-            dictionaries,
+            held_dictionaries,
             cache,
         };
         segment.hold_index_early(&end);
@@ -520,43 +520,6 @@ impl Segment {
             return Err(self.damaged(place.offset, FormatError::malformed("block", detail)));
         }
         Ok(view.with_dictionaries(dictionaries))
-    }
-
-    /// The dictionaries of what is projected. A page for each that is not in memory, read together. Who holds them spares who reads on
-    /// to read them again.
-    pub fn dictionaries(&self, projection: &Projection) -> Result<Few<(usize, Arc<Dictionary>)>> {
-        let of_values =
-            self.footer.dictionaries.iter().enumerate().filter_map(|(number, (column, _))| {
-                match column {
-                    StreamColumn::Value(value) => Some((number, *value as usize)),
-                    StreamColumn::Key(_) => None,
-                }
-            });
-        let projected: Few<(usize, usize)> =
-            of_values.filter(|(_, value)| projection.values.binary_search(value).is_ok()).collect();
-        let numbers: Few<usize> = projected.iter().map(|(number, _)| *number).collect();
-        let dictionaries = self.dictionaries_of(&numbers)?.into_iter();
-        Ok(projected.into_iter().map(|(_, value)| value).zip(dictionaries).collect())
-    }
-
-    /// One of the dictionaries that the footer names.
-    pub(super) fn dictionary(&self, number: usize) -> Result<Arc<Dictionary>> {
-        Ok(self.dictionaries_of(&[number])?.pop().expect("one was asked for"))
-    }
-
-    fn dictionaries_of(&self, numbers: &[usize]) -> Result<Few<Arc<Dictionary>>> {
-        let place = |number: usize| self.footer.dictionaries[number].1;
-        let wanted: Few<_> = numbers
-            .iter()
-            .map(|&number| {
-                let request = self.stream_request(place(number), PageKind::Dictionary);
-                (&self.dictionaries[number], request)
-            })
-            .collect();
-        HeldDictionary::get_many(&self.cache, &wanted, |at, payload| {
-            let damaged = |error| self.damaged(place(numbers[at]).0, error);
-            Dictionary::decode(payload).map_err(damaged)
-        })
     }
 
     /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.

@@ -185,13 +185,113 @@ fn rows_of_a_device_that_is_far_away_come_many_at_once() {
     assert!(took < 200 * FAR, "{took:?}");
 }
 
+/// The time of a call on a database that was opened anew, in trips to a device that is far away: of reads that are made together one
+/// counts.
+fn trips(
+    directory: &SlowDirectory,
+    call: impl Fn(&TableSnapshot) -> Vec<RecordBatch>,
+) -> (f64, Vec<RecordBatch>) {
+    directory.take(Duration::ZERO);
+    let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
+    let _hold = db.hold_maintenance();
+    let table = db.table("events").unwrap().snapshot().unwrap();
+    directory.take(FAR);
+    let started = Instant::now();
+    let answer = call(&table);
+    let took = started.elapsed();
+    directory.take(Duration::ZERO);
+    (took.as_secs_f64() / FAR.as_secs_f64(), answer)
+}
+
+/// Each segment once cost the trips of all, one after the other: 40 for eight segments.
+#[test]
+fn a_call_over_many_segments_makes_no_more_trips_than_over_one() {
+    const SEGMENTS: i64 = 8;
+    let directory = SlowDirectory::new();
+    {
+        let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
+        let _hold = db.hold_maintenance();
+        let table = db.create_table("events", Events::spec()).unwrap();
+        for part in 0..SEGMENTS {
+            let ids: Vec<i64> = (0..ROWS / SEGMENTS).map(|row| row * SEGMENTS + part).collect();
+            EVENTS.append(&table, &ids);
+            db.flush().unwrap();
+        }
+        assert_eq!(db.stats().unwrap().tables[0].segments, SEGMENTS as u64);
+    }
+    let key = |id: i64| Some(keys([id]).to_vec());
+    let between =
+        |low, high| Some(Between { low: key(low), high: key(high), closed: Closed::Both });
+    let teams = |numbers: &[i64]| -> Option<ArrayRef> {
+        let names = numbers.iter().map(|&number| EVENTS.team(number));
+        Some(Arc::new(StringArray::from_iter_values(names)))
+    };
+    let range = Selection { between: between(3_000, 9_000), ..Default::default() };
+    let sets = Selection { sets: teams(&[7, 9]), ..Default::default() };
+    let both = Selection { between: between(3_000, 9_000), ..sets.clone() };
+    let ordered = |selection: &Selection, table: &TableSnapshot| -> Vec<RecordBatch> {
+        let request = ScanRequest { selection: selection.clone(), ..Default::default() };
+        table.scan(request).unwrap().map(Result::unwrap).collect()
+    };
+    let drawn = |selection: &Selection, table: &TableSnapshot| {
+        let selection = selection.clone();
+        let request = SampleRequest { n: 100, seed: Some(3), selection, ..Default::default() };
+        vec![table.sample(&request).unwrap()]
+    };
+    type Call<'c> = &'c dyn Fn(&Selection, &TableSnapshot) -> Vec<RecordBatch>;
+    let calls: [(&str, Call<'_>, &Selection, f64); 6] = [
+        ("sample", &drawn, &Selection::default(), 1.0),
+        ("sample of a range", &drawn, &range, 2.0),
+        ("sample of sets", &drawn, &sets, 3.0),
+        ("sample of sets in a range", &drawn, &both, 4.0),
+        ("scan of sets", &ordered, &sets, 3.0),
+        ("scan of sets in a range", &ordered, &both, 4.0),
+    ];
+    for (name, call, selection, most) in calls {
+        let (first, answer) = trips(&directory, |table| call(selection, table));
+        println!("{name}: {first:.1} trips");
+        assert!(answer.iter().map(RecordBatch::num_rows).sum::<usize>() >= 100, "{name}");
+        assert!(first < most + 3.0, "{name}: {first:.1} trips instead of {most}");
+    }
+}
+
+/// Dictionaries and blocks are read together, and shared by all who want them: here by callers of which each has other blocks, and
+/// without a cache, so that all are read again and again.
+#[test]
+fn callers_that_share_dictionaries_and_blocks_do_not_wait_for_each_other_for_ever() {
+    let directory = SlowDirectory::new();
+    let (_db, table) = database(&directory);
+    let drawn = |seed: u64| {
+        let request = SampleRequest { n: 20, seed: Some(seed), ..Default::default() };
+        table.sample(&request).unwrap()
+    };
+    let found = |seed: u64| {
+        let ids = (0..20).map(|id| (id * 7919 + seed as i64 * 31) % ROWS);
+        table.get(&keys(ids), None).unwrap().rows
+    };
+    let expected: Vec<[RecordBatch; 2]> = (0..8).map(|seed| [drawn(seed), found(seed)]).collect();
+    directory.take(Duration::from_millis(1));
+    thread::scope(|scope| {
+        for reader in 0..16 {
+            let (expected, drawn, found) = (&expected, &drawn, &found);
+            scope.spawn(move || {
+                for seed in (0..60).map(|round| (round + reader) % 8) {
+                    let answer = [drawn(seed), found(seed)];
+                    assert_eq!(answer, expected[seed as usize]);
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn a_page_that_cannot_be_read_fails_those_who_need_it_together_and_no_others() {
     const READERS: usize = 40;
     let directory = SlowDirectory::new();
     let (_db, table) = database(&directory);
     let (bad, good) = (keys([7_000]), keys([12_000]));
-    table.get(&bad, None).unwrap();
+    // Without a column that has a dictionary the block is read last.
+    table.get(&bad, Some(&["id".to_string()])).unwrap();
     directory.break_at(directory.disk.last.load(Ordering::SeqCst));
     directory.take(Duration::from_millis(200));
     let started = Instant::now();
@@ -223,7 +323,8 @@ fn a_page_that_takes_seconds_holds_up_those_who_need_it_and_no_others() {
     const READERS: i64 = 20;
     let directory = SlowDirectory::new();
     let (_db, table) = database(&directory);
-    table.get(&keys([7_000]), None).unwrap();
+    // Without a column that has a dictionary the block is read last.
+    table.get(&keys([7_000]), Some(&["id".to_string()])).unwrap();
     directory.disk.stuck.store(directory.disk.last.load(Ordering::SeqCst), Ordering::SeqCst);
     directory.take(Duration::from_millis(50));
     let started = Instant::now();

@@ -1,0 +1,134 @@
+//! The dictionaries of segments, which blocks and streams say nothing without.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use drillcore_format::dictionary::{Dictionaries, Dictionary};
+use drillcore_format::page::PageKind;
+use drillcore_format::rows::Projection;
+use drillcore_format::streams::directory::StreamColumn;
+
+use crate::error::Result;
+use crate::few::Few;
+use crate::pages::held_dictionary::HeldDictionary;
+use crate::pages::page_cache::PageCache;
+use crate::pages::paged_file::PageRequest;
+use crate::segments::segment::Segment;
+
+/// Bytes of dictionaries that are read together, unless those of one segment have more.
+const BYTES_AT_ONCE: u64 = 4 << 20;
+
+/// The dictionaries of some columns of values of a segment, by the numbers of these.
+pub type OfSegment = Few<(usize, Arc<Dictionary>)>;
+
+/// The dictionaries of the segments whose blocks come next, by the numbers of the segments.
+pub(super) struct Ahead(VecDeque<(usize, OfSegment)>);
+
+impl Segment {
+    /// The dictionaries of what is projected. A page for each that is not in memory, read together. Who holds them spares who reads on
+    /// to read them again.
+    pub fn dictionaries(&self, projection: &Projection) -> Result<OfSegment> {
+        let mut dictionaries = of_each(self.shared_cache(), &[self], projection, &[]).0?;
+        Ok(dictionaries.pop().expect("those of one segment were asked for"))
+    }
+
+    /// One of the dictionaries that the footer names.
+    pub(super) fn dictionary(&self, number: usize) -> Result<Arc<Dictionary>> {
+        let mut dictionaries = read(self.shared_cache(), &[(self, number)], &[]).0?;
+        Ok(dictionaries.pop().expect("one was asked for"))
+    }
+
+    fn dictionary_bytes(&self, projection: &Projection) -> u64 {
+        let bytes = |(number, _): (usize, usize)| u64::from(self.footer.dictionaries[number].1.1);
+        self.projected_dictionaries(projection).map(bytes).sum()
+    }
+
+    /// The numbers of the dictionaries of what is projected, each with that of its column of values.
+    fn projected_dictionaries(
+        &self,
+        projection: &Projection,
+    ) -> impl Iterator<Item = (usize, usize)> {
+        let of_value = |(number, (column, _)): (usize, &(StreamColumn, _))| match column {
+            StreamColumn::Value(value) => Some((number, *value as usize)),
+            StreamColumn::Key(_) => None,
+        };
+        let of_values = self.footer.dictionaries.iter().enumerate().filter_map(of_value);
+        of_values.filter(|(_, value)| projection.values.binary_search(value).is_ok())
+    }
+}
+
+/// The dictionaries of what is projected of some segments, and the payloads of some of their row blocks; the segments share a
+/// page cache. What is not in memory is read together.
+pub(super) fn of_each(
+    cache: &Arc<PageCache>,
+    segments: &[&Segment],
+    projection: &Projection,
+    blocks: &[PageRequest<'_>],
+) -> (Result<Few<OfSegment>>, Few<Result<Arc<[u8]>>>) {
+    let projected = |segment: &&Segment| segment.projected_dictionaries(projection).collect();
+    let projected: Few<Few<(usize, usize)>> = segments.iter().map(projected).collect();
+    let wanted: Few<(&Segment, usize)> = segments
+        .iter()
+        .zip(&projected)
+        .flat_map(|(segment, columns)| columns.iter().map(|&(number, _)| (*segment, number)))
+        .collect();
+    let (found, payloads) = read(cache, &wanted, blocks);
+    let of_segments = |found: Few<Arc<Dictionary>>| {
+        let mut found = found.into_iter();
+        let mut of_value = |(_, value)| (value, found.next().expect("each was asked for"));
+        projected.into_iter().map(|of| of.into_iter().map(&mut of_value).collect()).collect()
+    };
+    (found.map(of_segments), payloads)
+}
+
+fn read(
+    cache: &Arc<PageCache>,
+    wanted: &[(&Segment, usize)],
+    blocks: &[PageRequest<'_>],
+) -> (Result<Few<Arc<Dictionary>>>, Few<Result<Arc<[u8]>>>) {
+    let place = |(segment, number): (&Segment, usize)| segment.footer.dictionaries[number].1;
+    let requests: Few<_> = wanted
+        .iter()
+        .map(|&(segment, number)| {
+            let request = segment.stream_request(place((segment, number)), PageKind::Dictionary);
+            (&segment.held_dictionaries[number], request)
+        })
+        .collect();
+    HeldDictionary::get_many(cache, &requests, blocks, |at, payload| {
+        let damaged = |error| wanted[at].0.damaged(place(wanted[at]).0, error);
+        Dictionary::decode(payload).map_err(damaged)
+    })
+}
+
+impl Ahead {
+    /// The dictionaries of some segments, which come with numbers that ascend, as many as have few bytes, at least one's; and the payloads of
+    /// some row blocks.
+    pub fn read<'s>(
+        cache: &Arc<PageCache>,
+        numbers: impl Iterator<Item = usize>,
+        segment: impl Fn(usize) -> &'s Segment,
+        projection: &Projection,
+        blocks: &[PageRequest<'_>],
+    ) -> (Result<Ahead>, Few<Result<Arc<[u8]>>>) {
+        let mut numbers: Few<usize> = numbers.collect();
+        numbers.dedup();
+        let mut bytes = 0;
+        let fits = |number: &&usize| {
+            bytes += segment(**number).dictionary_bytes(projection);
+            bytes <= BYTES_AT_ONCE
+        };
+        let count = numbers.iter().take_while(fits).count().max(1);
+        numbers.truncate(count);
+        let segments: Few<&Segment> = numbers.iter().map(|&number| segment(number)).collect();
+        let (read, payloads) = of_each(cache, &segments, projection, blocks);
+        (read.map(|read| Ahead(numbers.into_iter().zip(read).collect())), payloads)
+    }
+
+    /// Those of a segment, and none of the segments before it from now on; `None` if they were not read.
+    pub fn of(&mut self, number: usize) -> Option<&Dictionaries> {
+        while self.0.front().is_some_and(|(of, _)| *of < number) {
+            self.0.pop_front();
+        }
+        self.0.front().filter(|(of, _)| *of == number).map(|(_, of_segment)| &**of_segment)
+    }
+}
