@@ -163,9 +163,9 @@ impl PieceSource {
         self
     }
 
-    /// Reads the rows of all sources that have few, and of sets: their postings together, and their blocks. Else a set costs the trips to the
-    /// device of each piece, one after the other.
-    pub fn read_together(sources: &mut [&mut PieceSource]) -> Result<()> {
+    /// Reads rows of sets of the first sources, as long as all of them have few: their postings together, and their blocks. Else a set
+    /// costs the trips to the device of each piece, one after the other.
+    pub fn read_together<'s>(sources: impl Iterator<Item = &'s mut PieceSource>) -> Result<()> {
         let mut few: Vec<&mut PieceSource> = Vec::new();
         let (mut rows, mut bytes) = (0, 0);
         for source in sources {
@@ -176,9 +176,12 @@ impl PieceSource {
             let len: u64 = sets.iter().map(|set| set.part.len()).sum();
             rows += len;
             bytes += len.saturating_mul(source.piece.mean_row_bytes());
+            if rows > TOGETHER_ROWS_MAX || bytes > byte_bounds::chunk() as u64 {
+                break;
+            }
             few.push(source);
         }
-        if few.len() < 2 || rows > TOGETHER_ROWS_MAX || bytes > byte_bounds::chunk() as u64 {
+        if few.len() < 2 {
             return Ok(());
         }
         MembersAhead::look_up_all(&mut few)?;
@@ -194,9 +197,15 @@ impl PieceSource {
             })
             .collect();
         let mut read: Vec<Vec<Rows>> = vec![Vec::new(); few.len()];
+        // Rows of sets may be longer than others: the sources read by themselves what is left.
+        let mut bytes = 0;
         fetch_together(&wanted, projection, byte_bounds::chunk(), interrupt, |number, rows| {
+            bytes += rows.string_bytes();
             read[number].push(rows);
-            Ok(ControlFlow::Continue(()))
+            Ok(match bytes < byte_bounds::batch() {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            })
         })?;
         for (source, read) in few.iter_mut().zip(read) {
             let Rest::Members { next, .. } = &mut source.rest else {
@@ -471,22 +480,19 @@ impl MembersAhead {
 
     /// Looks up all that is listed in postings of some sources of sets, together.
     fn look_up_all(sources: &mut [&mut PieceSource]) -> Result<()> {
-        let mut wanted: Vec<(&SegmentMembers, u64)> = Vec::new();
-        let mut sets = Vec::new();
+        let (mut wanted, mut sets) = (Vec::new(), Vec::new());
         for source in sources {
             let Rest::Members { sets: of_source, .. } = &mut source.rest else { continue };
             for MembersAhead { part, unseen, ordinals } in of_source {
                 if let Some(members) = part.members.as_ref().and_then(Members::in_segment) {
-                    wanted.extend(unseen.clone().map(|position| (members, position)));
+                    wanted.push((members, unseen.clone()));
                     sets.push((unseen, ordinals, source.direction));
                 }
             }
         }
-        let mut found = Vec::with_capacity(wanted.len());
-        SegmentMembers::ordinals_of(&wanted, &mut found)?;
-        let mut found = found.into_iter();
-        for (unseen, ordinals, direction) in sets {
-            ordinals.extend(found.by_ref().take((unseen.end - unseen.start) as usize));
+        let found = SegmentMembers::ordinals_in_each(&wanted)?;
+        for ((unseen, ordinals, direction), found) in sets.into_iter().zip(found) {
+            *ordinals = found;
             if direction == Direction::Forward {
                 ordinals.reverse();
             }

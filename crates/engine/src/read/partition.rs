@@ -29,6 +29,8 @@ use crate::select::selection::Selected;
 const PARTITIONS_EACH: usize = 8;
 /// Rows of a batch, unless they are long: enough that handing it over, to Python above all, costs little beside them.
 const BATCH_ROWS: usize = 32_768;
+/// Groups of pieces of which rows are read together, at most.
+const GROUPS_AT_ONCE_MAX: usize = 64;
 /// Rows of a batch that are copied from several pieces, which are few in the processor's caches, or of which few may pass.
 const COPIED_ROWS: usize = 8192;
 
@@ -91,7 +93,9 @@ pub struct PartitionScan {
     source: Option<Source>,
     /// What comes after it: the sources of pieces that share keys, group by group.
     later: VecDeque<Vec<PieceSource>>,
-    has_begun: bool,
+    /// How many of the next groups were read together, as far as they have few rows of sets, and how many the last time.
+    groups_ahead: usize,
+    groups_at_once: usize,
     plan: Arc<ScanPlan>,
 }
 
@@ -253,7 +257,8 @@ impl KeyPartition {
             later.make_contiguous().reverse();
             later.iter_mut().for_each(|group| group.reverse());
         }
-        PartitionScan { source: None, later, has_begun: false, plan: self.plan.clone() }
+        let plan = self.plan.clone();
+        PartitionScan { source: None, later, groups_ahead: 0, groups_at_once: 0, plan }
     }
 }
 
@@ -312,11 +317,14 @@ impl PartitionScan {
             {
                 return Ok(Some(rows));
             }
-            if !self.has_begun {
-                self.has_begun = true;
-                let mut sources: Vec<&mut PieceSource> = self.later.iter_mut().flatten().collect();
-                PieceSource::read_together(&mut sources)?;
+            if self.groups_ahead == 0 {
+                // Who wants few rows, or stops soon, has read at most twice as much.
+                self.groups_at_once = (2 * self.groups_at_once).clamp(1, GROUPS_AT_ONCE_MAX);
+                self.groups_ahead = self.groups_at_once;
+                let groups = self.later.iter_mut().take(self.groups_at_once);
+                PieceSource::read_together(groups.flatten())?;
             }
+            self.groups_ahead -= 1;
             let Some(group) = self.later.pop_front() else { return Ok(None) };
             self.source = Some(Source::new(group, &self.plan)?);
         }

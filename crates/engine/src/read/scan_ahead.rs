@@ -2,7 +2,7 @@
 //!
 //! The reader hands out partitions in order, never more than [`PARTITIONS_PER_THREAD`] for each thread, and each
 //! has a queue of its own of at most [`BATCHES_AHEAD`] batches. No more are read once those of all queues have
-//! [`BYTES_AHEAD`], but of the partition that the reader is at, which goes on with [`FRONT_BYTES_AHEAD`] of its own. So memory is
+//! [`BYTES_AHEAD`] for each thread, but of the partition that the reader is at, which goes on with [`FRONT_BYTES_AHEAD`] of its own. So memory is
 //! bounded however slow the reader is: by these and two batches for each thread. Many scans at once have as many partitions
 //! together as a few have, and each has one at least ([`ReadMemory`]). Partitions are begun in order, so the one that the reader waits for
 //! is always somebody's work.
@@ -37,8 +37,10 @@ use crate::select::read_memory::{Ahead, ReadMemory};
 const PARTITIONS_PER_THREAD: usize = 2;
 /// Batches of a partition that wait for the reader: of most partitions all, so that its thread goes on to the next.
 const BATCHES_AHEAD: usize = 64;
-/// No more are read while those of all partitions that wait have this many bytes, ...
-const BYTES_AHEAD: usize = 64 << 20;
+/// No more are read while those of all partitions that wait have this many bytes for each thread, ...
+const BYTES_AHEAD: usize = 16 << 20;
+/// ... and at least these ...
+const BYTES_AHEAD_MIN: usize = 64 << 20;
 /// ... and those of the partition that the reader is at this many.
 const FRONT_BYTES_AHEAD: usize = 8 << 20;
 /// How often a thread looks whether they have fewer.
@@ -56,17 +58,23 @@ const STACK_BYTES: usize = 8 << 20;
 type Message = Result<Option<RecordBatch>>;
 
 /// What the batches that wait for the reader take.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
-    /// Bytes, of all partitions.
+    /// Bytes, of all partitions, and how many there may be.
     bytes: AtomicUsize,
+    bytes_max: usize,
     /// The number of the partition that the reader is at.
     front: AtomicU64,
 }
 
 impl Waiting {
+    fn new(threads: usize) -> Waiting {
+        let bytes_max = threads.saturating_mul(BYTES_AHEAD).max(BYTES_AHEAD_MIN);
+        Waiting { bytes: AtomicUsize::new(0), bytes_max, front: AtomicU64::new(0) }
+    }
+
     fn has_room(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) < BYTES_AHEAD
+        self.bytes.load(Ordering::Relaxed) < self.bytes_max
     }
 
     fn add(&self, message: &Message) {
@@ -204,7 +212,7 @@ impl ScanAhead {
             handed_out_max: threads * PARTITIONS_PER_THREAD,
             numbers: 0,
             memory: whole.memory().clone(),
-            waiting: Arc::default(),
+            waiting: Arc::new(Waiting::new(threads)),
             scans: Some(sender),
             to_scan: scans.clone(),
             own: Vec::new(),

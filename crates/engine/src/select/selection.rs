@@ -147,8 +147,8 @@ impl Scope {
         })
     }
 
-    /// Finds the rows of `pieces` that pass. On disk, a range end costs one index page and one block a
-    /// piece, a set one directory page; sets that are not indexed there, one pass over the set column.
+    /// Finds the rows of `pieces` that pass. On disk, a range end costs one index page and one block per
+    /// piece, a set one directory page, each read for all pieces together; sets that are not indexed there, one pass over the set column.
     pub fn select(
         &self,
         layout: &Layout,
@@ -167,9 +167,9 @@ impl Scope {
         for (number, (indexed, range)) in indexed.into_iter().zip(ranges).enumerate() {
             let piece = &pieces[number];
             // In the order of the sets, whoever found their rows: the same draws take the same rows.
-            for members in members_of(layout, piece, sets, indexed, range.clone(), interrupt)? {
-                found.push((number, members, range.clone()));
-            }
+            let members = members_of(layout, piece, sets, indexed, range.clone(), interrupt)?;
+            let some = members.into_iter().filter(|members| members.len() > 0);
+            found.extend(some.map(|members| (number, members, range.clone())));
         }
         let is_whole = |(number, members, range): &(usize, Members, Range<u64>)| {
             matches!(members, Members::Listed(_) | Members::Unindexed(_))

@@ -6,7 +6,7 @@ use drillcore_format::dictionary::Dictionary;
 
 use crate::error::Result;
 use crate::few::Few;
-use crate::pages::page_cache::{PageCache, ResidentShare};
+use crate::pages::page_cache::{PageCache, ResidentShare, WithPayloads};
 use crate::pages::paged_file::PageRequest;
 use crate::sync::Mutex;
 
@@ -31,7 +31,7 @@ impl HeldDictionary {
         wanted: &[(&HeldDictionary, PageRequest<'_>)],
         blocks: &[PageRequest<'_>],
         check: impl Fn(usize, &[u8]) -> Result<Dictionary>,
-    ) -> (Result<Few<Arc<Dictionary>>>, Few<Result<Arc<[u8]>>>) {
+    ) -> WithPayloads<Few<Arc<Dictionary>>> {
         let found: Few<Option<Arc<Dictionary>>> =
             wanted.iter().map(|(dictionary, _)| dictionary.find()).collect();
         if found.iter().all(Option::is_some) {

@@ -5,6 +5,7 @@
 //! pages that describe rows, and blocks of rows (`Shares`). Who may *fill* it with blocks is the reader's choice: point
 //! reads and samples do, columns do while there is room, scans of blocks and merges pass by it.
 
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +24,7 @@ use crate::files::reads::ReadBytes;
 use crate::pages::closed_files::ClosedFiles;
 use crate::pages::io_counts::IoCounts;
 use crate::pages::paged_file::{PageRequest, PagedFile};
-use crate::pages::shared_loads::{EndLoad, SharedLoads};
+use crate::pages::shared_loads::{Beside, EndLoad, SharedLoads};
 use crate::pages::shares::Shares;
 use crate::sync::Mutex;
 
@@ -68,6 +69,12 @@ pub(crate) struct ResidentShare {
     cache: Arc<PageCache>,
     bytes: u64,
 }
+
+/// The payloads of pages, in the order of the requests.
+pub(crate) type Payloads = Few<Result<Arc<[u8]>>>;
+
+/// Something, and the payloads that were read with it.
+pub(crate) type WithPayloads<T> = (Result<T>, Payloads);
 
 /// What ends the loads of pages, each by its number among those that are loaded.
 type End<'a> = EndLoad<'a, Page>;
@@ -201,12 +208,13 @@ impl PageCache {
         check: impl Fn(usize, &[u8]) -> Result<Dictionary>,
         find: impl Fn(usize) -> Option<Arc<Dictionary>>,
         take: impl Fn(usize, &Arc<Dictionary>) -> bool,
-    ) -> (Result<Few<Arc<Dictionary>>>, Few<Result<Arc<[u8]>>>) {
+    ) -> WithPayloads<Few<Arc<Dictionary>>> {
         let Pages { kept, loads } = &self.index;
         let keys: Few<PageKey> = wanted.iter().map(key_of).collect();
         let number = |key: &PageKey| {
             keys.iter().position(|of| of == key).expect("it is one of those that were asked for")
         };
+        let are_together = wanted.len() > 1 || !blocks.is_empty();
         let mut pages_of_blocks = None;
         let load = |positions: &[usize], end: End<'_>| {
             let dictionary = |at: usize, payload: &[u8]| {
@@ -215,12 +223,19 @@ impl PageCache {
             if pages_of_blocks.is_some() {
                 return self.read(wanted, positions, dictionary, end);
             }
-            // Whoever loads a block does that before it waits for anything, so no two callers wait for each other here, either.
-            let mut is_read = false;
+            // Both are read before others are waited for, so no two callers wait for each other here, either.
+            let is_read = Cell::new(false);
+            let end = RefCell::new(end);
+            let read_alone = || {
+                if !is_read.replace(true) {
+                    self.read(wanted, positions, dictionary, &mut **end.borrow_mut());
+                }
+            };
             let load_blocks = |of_blocks: &[usize], end_block: End<'_>| {
-                if std::mem::replace(&mut is_read, true) {
+                if is_read.replace(true) {
                     return self.read(blocks, of_blocks, block_page, end_block);
                 }
+                let end = &mut **end.borrow_mut();
                 let of_wanted = positions.iter().map(|&at| wanted[at]);
                 let missing: Few<PageRequest<'_>> =
                     of_wanted.chain(of_blocks.iter().map(|&at| blocks[at])).collect();
@@ -234,10 +249,10 @@ impl PageCache {
                     false => end_block(at - positions.len(), page),
                 });
             };
-            pages_of_blocks = Some(self.blocks.get_many(blocks, load_blocks));
-            if !is_read {
-                self.read(wanted, positions, dictionary, end);
-            }
+            let beside =
+                Beside { come_together: are_together, before_waiting: Some(&mut &read_alone) };
+            pages_of_blocks = Some(self.blocks.get_many_if(blocks, load_blocks, |_| true, beside));
+            read_alone();
         };
         let find =
             |key: &PageKey| find(number(key)).map(Page::Dictionary).or_else(|| kept.get(key));
@@ -249,7 +264,8 @@ impl PageCache {
             Page::Dictionary(entries) => entries,
             _ => unreachable!("its key says what it is"),
         };
-        let pages = loads.get_many(&keys, find, load, keep).into_iter();
+        let beside = Beside { come_together: are_together, before_waiting: None };
+        let pages = loads.get_many(&keys, find, load, keep, beside).into_iter();
         let dictionaries = pages.map(|page| page.map(dictionary)).collect();
         let payloads = match pages_of_blocks {
             Some(pages) => pages.into_iter().map(|page| page.map(payload_of)).collect(),
@@ -261,7 +277,7 @@ impl PageCache {
     /// The payloads of other pages, in the order of the requests, which are all for row blocks, all for extents, or for none of
     /// these. Those that
     /// are neither here nor on their way are read together.
-    pub(crate) fn payloads(&self, wanted: &[PageRequest<'_>]) -> Few<Result<Arc<[u8]>>> {
+    pub(crate) fn payloads(&self, wanted: &[PageRequest<'_>]) -> Payloads {
         let pages = match wanted.first() {
             Some(page) if matches!(page.kind, PageKind::Block | PageKind::Extent) => &self.blocks,
             _ => &self.index,
@@ -274,14 +290,16 @@ impl PageCache {
 
     /// The payloads of pages of which a pass reads all: they are kept while there is room for more blocks, and drive out
     /// nothing. Otherwise as [`PageCache::payloads`].
-    pub(crate) fn payloads_if_room(&self, wanted: &[PageRequest<'_>]) -> Few<Result<Arc<[u8]>>> {
+    pub(crate) fn payloads_if_room(&self, wanted: &[PageRequest<'_>]) -> Payloads {
         let load = |positions: &[usize], end: End<'_>| {
             self.read(wanted, positions, block_page, end);
         };
-        let pages = self.blocks.get_many_if(wanted, load, |kept| {
+        let is_kept = |kept: &Cache<PageKey, Page, PageWeighter>| {
             let has_room = || kept.weight() + kept.capacity() / ROOM_LEFT_SHARE < kept.capacity();
             has_room() || self.drop_closed() && has_room()
-        });
+        };
+        let beside = Beside::nothing(wanted.len());
+        let pages = self.blocks.get_many_if(wanted, load, is_kept, beside);
         pages.into_iter().map(|page| page.map(payload_of)).collect()
     }
 
@@ -381,7 +399,7 @@ impl Pages {
         wanted: &[PageRequest<'_>],
         load: impl FnMut(&[usize], End<'_>),
     ) -> Few<Result<Page>> {
-        self.get_many_if(wanted, load, |_| true)
+        self.get_many_if(wanted, load, |_| true, Beside::nothing(wanted.len()))
     }
 
     /// Keeps a page that was loaded if `is_kept` says so of those that are kept already.
@@ -390,6 +408,7 @@ impl Pages {
         wanted: &[PageRequest<'_>],
         load: impl FnMut(&[usize], End<'_>),
         is_kept: impl Fn(&Cache<PageKey, Page, PageWeighter>) -> bool,
+        beside: Beside<'_>,
     ) -> Few<Result<Page>> {
         let keys: Few<PageKey> = wanted.iter().map(key_of).collect();
         let find = |key: &PageKey| self.kept.get(key);
@@ -398,7 +417,7 @@ impl Pages {
                 self.kept.insert(key, page);
             }
         };
-        self.loads.get_many(&keys, find, load, keep)
+        self.loads.get_many(&keys, find, load, keep, beside)
     }
 }
 

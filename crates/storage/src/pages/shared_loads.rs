@@ -58,6 +58,21 @@ enum End<V> {
 /// Ends a load, by its number among those of a call.
 pub type EndLoad<'a, V> = &'a mut dyn FnMut(usize, Result<V>);
 
+/// What a caller loads beside the things that it asks for.
+pub struct Beside<'a> {
+    /// Whether anything comes in the same reads as another.
+    pub come_together: bool,
+    /// Done before loads of other callers are waited for.
+    pub before_waiting: Option<&'a mut dyn FnMut()>,
+}
+
+impl Beside<'_> {
+    /// Some things, and nothing else.
+    pub fn nothing(things: usize) -> Self {
+        Beside { come_together: things > 1, before_waiting: None }
+    }
+}
+
 /// What one who wants something does about it.
 enum Role<'a, K: Hash + Eq + Copy, V: Clone> {
     Loads(Loading<'a, K, V>),
@@ -95,6 +110,7 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
         find: impl Fn(&K) -> Option<V>,
         mut load: impl FnMut(&[usize], EndLoad<'_, V>),
         keep: impl Fn(K, V),
+        Beside { come_together, mut before_waiting }: Beside<'_>,
     ) -> Few<Result<V>> {
         let mut results: Few<Option<Result<V>>> =
             keys.iter().map(|key| find(key).map(Ok)).collect();
@@ -106,7 +122,7 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
                 if results[position].is_some() {
                     continue;
                 }
-                match self.role(*key, keys.len() > 1) {
+                match self.role(*key, come_together) {
                     Role::Waits(load) => waiting.push((position, load)),
                     // It may have been kept since.
                     Role::Loads(mut own) => match find(key) {
@@ -128,6 +144,9 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
                     results[positions[number]] = Some(own.ends(result));
                 });
                 assert!(loading.iter().all(Option::is_none), "each load has a result");
+            }
+            if let Some(before_waiting) = &mut before_waiting {
+                before_waiting();
             }
             let patience_ends = Instant::now() + PATIENCE;
             for (position, waiting) in waiting {
@@ -259,7 +278,8 @@ mod tests {
         let load = |_: &[usize], end: EndLoad<'_, V>| {
             end(0, load.take().expect("it is loaded once")());
         };
-        let mut results = loads.get_many(&[key], |_| find(), load, |_, loaded| keep(loaded));
+        let mut results =
+            loads.get_many(&[key], |_| find(), load, |_, loaded| keep(loaded), Beside::nothing(1));
         results.pop().expect("one thing was asked for")
     }
 
@@ -375,7 +395,7 @@ mod tests {
             end(1, Err(StorageError::Locked));
         };
         let keep = |key, value| kept.lock().push((key, value));
-        let results = loads.get_many(&[1, 2, 3, 1, 4], find, load, keep);
+        let results = loads.get_many(&[1, 2, 3, 1, 4], find, load, keep, Beside::nothing(5));
         let values: Vec<Option<u64>> = results.into_iter().map(Result::ok).collect();
         assert_eq!(values, [Some(10), Some(20), None, Some(10), Some(40)]);
         assert_eq!(calls.load(Ordering::SeqCst), 1);
@@ -396,7 +416,8 @@ mod tests {
                     thread::sleep(slow);
                     (0..2).for_each(|number| end(number, Ok(10)));
                 };
-                let results = loads.get_many(&[1, 2], |_| None, load, |_, _| ());
+                let results =
+                    loads.get_many(&[1, 2], |_| None, load, |_, _| (), Beside::nothing(2));
                 assert!(results.into_iter().all(|result| result.unwrap() == 10));
             });
             for _ in 0..READERS {
@@ -432,12 +453,18 @@ mod tests {
                     thread::sleep(slow);
                     (0..positions.len()).for_each(|number| end(number, Ok(10)));
                 };
-                assert!(loads.get_many(&keys, |_| None, load, |_, _| ()).iter().all(Result::is_ok));
+                assert!(
+                    loads
+                        .get_many(&keys, |_| None, load, |_, _| (), Beside::nothing(keys.len()))
+                        .iter()
+                        .all(Result::is_ok)
+                );
             });
             started.wait();
             let began = Instant::now();
             let load = |_: &[usize], end: EndLoad<'_, u64>| end(0, Ok(20));
-            let results = loads.get_many(&keys, |_| None, load, |_, _| ());
+            let results =
+                loads.get_many(&keys, |_| None, load, |_, _| (), Beside::nothing(keys.len()));
             assert!(results.into_iter().all(|result| result.unwrap() == 20));
             // One after the other they would take twice as long as the slow load.
             assert!(began.elapsed() < slow, "{:?}", began.elapsed());
@@ -463,7 +490,13 @@ mod tests {
                             end(number, Ok(keys[position] * 7));
                         }
                     };
-                    let results = loads.get_many(&keys, |_| None, load, |_, _| ());
+                    let results = loads.get_many(
+                        &keys,
+                        |_| None,
+                        load,
+                        |_, _| (),
+                        Beside::nothing(keys.len()),
+                    );
                     for (key, result) in keys.iter().zip(results) {
                         assert_eq!(result.unwrap(), key * 7);
                     }
@@ -487,7 +520,8 @@ mod tests {
                     went.wait();
                     end(0, Ok(10));
                 };
-                let results = loads.get_many(&[1, 2], |_| None, load, |_, _| ());
+                let results =
+                    loads.get_many(&[1, 2], |_| None, load, |_, _| (), Beside::nothing(2));
                 assert!(results.iter().all(Result::is_ok));
             });
             let Role::Waits(wanted) = ({

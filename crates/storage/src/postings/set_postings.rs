@@ -13,9 +13,10 @@ use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::PostingsMeta;
 use drillcore_format::page::{PAGE_BYTES, PageKind};
 use drillcore_format::postings::{
-    DirectoryPage, ListPlace, SetDirectorySummary, SetEntry, WeightGroup, WeightTables,
+    CHUNK, DirectoryPage, ListPlace, SetDirectorySummary, SetEntry, WeightGroup, WeightTables,
 };
 use drillcore_format::postings_footer::PostingsFooter;
+use foldhash::fast::RandomState;
 
 use crate::error::{Result, StorageError};
 use crate::few::Few;
@@ -279,7 +280,7 @@ type SearchResult<T> = std::result::Result<T, SearchFault>;
 type FindPage<'p> = dyn Fn(u64) -> SearchResult<Arc<[u8]>> + 'p;
 
 /// Pages of postings that were read, by file and offset.
-type PagesRead = HashMap<(SegmentId, u64), Arc<[u8]>>;
+type PagesRead = HashMap<(SegmentId, u64), Arc<[u8]>, RandomState>;
 
 /// Makes a lookup for each item, in the postings of its members, which share a page cache, and gives the results to `each` in order. In
 /// rounds: `look_up` gets the pages that were read before, and those that lookups found missing are read together. So it costs the trips
@@ -291,7 +292,7 @@ fn look_up_each<'m, I, T>(
     mut each: impl FnMut(T),
 ) -> Result<()> {
     for items in items.chunks(LOOKUPS_AT_ONCE) {
-        let mut read = PagesRead::new();
+        let mut read = PagesRead::default();
         let mut results: Vec<Option<T>> = items.iter().map(|_| None).collect();
         let mut open: Vec<usize> = (0..items.len()).collect();
         while !open.is_empty() {
@@ -308,7 +309,8 @@ fn look_up_each<'m, I, T>(
                     Err(SearchFault::Missing(offset)) => {
                         missing.insert((postings.file.id(), offset), postings);
                     }
-                    Err(fault) => failed = Err(postings.search_fault(fault)),
+                    Err(fault) if failed.is_ok() => failed = Err(postings.search_fault(fault)),
+                    Err(_) => {}
                 }
                 results[at].is_none()
             });
@@ -347,6 +349,9 @@ impl SegmentMembers {
     /// The groups of members that hold some units of a weight column, which lie below the sum of all: a page of postings each
     /// at most, of which those of many are read together.
     pub fn groups_of_units(&self, weight: usize, units: &[u128]) -> Result<Vec<WeightGroup>> {
+        if units.is_empty() {
+            return Ok(Vec::new());
+        }
         let tables = self.weight_tables(weight);
         let mut groups = Vec::with_capacity(units.len());
         let group_of = |&unit: &u128, page: &FindPage<'_>| {
@@ -401,6 +406,41 @@ impl SegmentMembers {
             members.postings.check_ordinal(Some(ordinal)).map(|()| ordinal)
         };
         look_up_each(wanted, |(members, _)| members, ordinal, |ordinal| out.push(ordinal))
+    }
+
+    /// The ordinals of the members of some sets at positions each, ascending. What has to be read is read together.
+    pub fn ordinals_in_each(wanted: &[(&SegmentMembers, Range<u64>)]) -> Result<Vec<Vec<u32>>> {
+        let chunk_of = |position: u64| position / CHUNK as u64;
+        let chunks: Vec<(usize, Range<u64>)> = wanted
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, positions))| !positions.is_empty())
+            .flat_map(|(number, (_, positions))| {
+                let all = chunk_of(positions.start)..chunk_of(positions.end - 1) + 1;
+                let within = move |chunk: u64| {
+                    let (from, to) = (chunk * CHUNK as u64, (chunk + 1) * CHUNK as u64);
+                    (number, from.max(positions.start)..to.min(positions.end))
+                };
+                all.map(within)
+            })
+            .collect();
+        let in_chunk = |(number, positions): &(usize, Range<u64>), page: &FindPage<'_>| {
+            let members = wanted[*number].0;
+            let mut ordinals = Vec::with_capacity((positions.end - positions.start) as usize);
+            members.entry().ordinals(positions.clone(), page, &mut ordinals)?;
+            members.postings.check_ordinal(ordinals.last().copied())?;
+            Ok((*number, ordinals))
+        };
+        let mut found: Vec<Vec<u32>> = vec![Vec::new(); wanted.len()];
+        look_up_each(
+            &chunks,
+            |(number, _)| wanted[*number].0,
+            in_chunk,
+            |(number, ordinals)| {
+                found[number].extend_from_slice(&ordinals);
+            },
+        )?;
+        Ok(found)
     }
 
     /// How many members of some sets have an ordinal below one each: two pages of postings each at most, of which those of many are read

@@ -11,7 +11,7 @@ use drillcore_format::streams::directory::StreamColumn;
 use crate::error::Result;
 use crate::few::Few;
 use crate::pages::held_dictionary::HeldDictionary;
-use crate::pages::page_cache::PageCache;
+use crate::pages::page_cache::{PageCache, WithPayloads};
 use crate::pages::paged_file::PageRequest;
 use crate::segments::segment::Segment;
 
@@ -64,7 +64,7 @@ pub(super) fn of_each(
     segments: &[&Segment],
     projection: &Projection,
     blocks: &[PageRequest<'_>],
-) -> (Result<Few<OfSegment>>, Few<Result<Arc<[u8]>>>) {
+) -> WithPayloads<Few<OfSegment>> {
     let projected = |segment: &&Segment| segment.projected_dictionaries(projection).collect();
     let projected: Few<Few<(usize, usize)>> = segments.iter().map(projected).collect();
     let wanted: Few<(&Segment, usize)> = segments
@@ -85,7 +85,7 @@ fn read(
     cache: &Arc<PageCache>,
     wanted: &[(&Segment, usize)],
     blocks: &[PageRequest<'_>],
-) -> (Result<Few<Arc<Dictionary>>>, Few<Result<Arc<[u8]>>>) {
+) -> WithPayloads<Few<Arc<Dictionary>>> {
     let place = |(segment, number): (&Segment, usize)| segment.footer.dictionaries[number].1;
     let requests: Few<_> = wanted
         .iter()
@@ -109,7 +109,7 @@ impl Ahead {
         segment: impl Fn(usize) -> &'s Segment,
         projection: &Projection,
         blocks: &[PageRequest<'_>],
-    ) -> (Result<Ahead>, Few<Result<Arc<[u8]>>>) {
+    ) -> WithPayloads<Ahead> {
         let mut numbers: Few<usize> = numbers.collect();
         numbers.dedup();
         let mut bytes = 0;

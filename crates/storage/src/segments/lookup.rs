@@ -16,13 +16,14 @@ use crate::error::Result;
 use crate::few::Few;
 use crate::segments::dictionaries;
 use crate::segments::extents::ExtentsAhead;
+use crate::segments::resident_index::HeldIndexPage;
 use crate::segments::segment::Segment;
-use crate::segments::windows::read_ahead;
+use crate::segments::windows::{block_windows, read_ahead};
 
 /// Keys that are looked up together.
 const KEYS_AT_ONCE: usize = 4096;
-/// Bounds that are looked up together: a block each is held.
-const BOUNDS_AT_ONCE: usize = 256;
+/// Bounds whose index pages are looked at together.
+const BOUNDS_AT_ONCE: usize = 1024;
 
 /// The newest rows of some keys.
 pub struct Hits {
@@ -60,27 +61,30 @@ impl Segment {
                 within.push(at);
             }
         }
+        let Some(&first) = within.first() else { return Ok(ranks) };
+        let cache = wanted[first].0.cache();
         for within in within.chunks(BOUNDS_AT_ONCE) {
-            let cache = wanted[within[0]].0.cache();
-            let page = |&at: &usize| {
+            let page_of = |&at: &usize| {
                 let (segment, bound) = wanted[at];
                 (segment, segment.summary.page_of_bound(bound))
             };
-            let pages: Few<_> = within.iter().map(page).collect();
+            let pages: Few<_> = within.iter().map(page_of).collect();
             let pages = Segment::index_pages_of(cache, &pages).into_iter();
+            let place = |(page, &at): (Result<HeldIndexPage<'_>>, &usize)| {
+                Ok((at, page?.block_of_bound(wanted[at].1)))
+            };
             let places =
-                pages.zip(within).map(|(page, &at)| Ok(page?.block_of_bound(wanted[at].1)));
-            let places = places.collect::<Result<Few<BlockPlace>>>()?;
-            let request = |(place, &at): (&BlockPlace, &usize)| wanted[at].0.block_request(place);
-            let requests: Few<_> = places.iter().zip(within).map(request).collect();
-            for ((payload, place), &at) in
-                cache.payloads(&requests).into_iter().zip(&places).zip(within)
-            {
-                let (segment, bound) = wanted[at];
-                let payload = payload?;
-                let rank = segment.view(place, &payload, &[])?.rank(bound);
-                let rank = rank.map_err(|error| segment.damaged(place.offset, error))?;
-                ranks[at] = place.first_ordinal + rank as u64;
+                pages.zip(within).map(place).collect::<Result<Few<(usize, BlockPlace)>>>()?;
+            for window in block_windows(&places, |(_, place)| place.bytes) {
+                let request =
+                    |(at, place): &(usize, BlockPlace)| wanted[*at].0.block_request(place);
+                let requests: Few<_> = window.iter().map(request).collect();
+                for ((at, place), payload) in window.iter().zip(cache.payloads(&requests)) {
+                    let (segment, bound) = wanted[*at];
+                    let rank = segment.view(place, &payload?, &[])?.rank(bound);
+                    let rank = rank.map_err(|error| segment.damaged(place.offset, error))?;
+                    ranks[*at] = place.first_ordinal + rank as u64;
+                }
             }
         }
         Ok(ranks)

@@ -255,6 +255,32 @@ fn a_call_over_many_segments_makes_no_more_trips_than_over_one() {
     }
 }
 
+/// Who wants the first rows of a set does not read those of all segments.
+#[test]
+fn the_first_rows_of_a_set_are_read_of_the_first_segments() {
+    const SEGMENTS: i64 = 32;
+    let directory = SlowDirectory::new();
+    let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
+    let _hold = db.hold_maintenance();
+    let table = db.create_table("events", Events::spec()).unwrap();
+    for ids in (0..ROWS).collect::<Vec<_>>().chunks((ROWS / SEGMENTS) as usize) {
+        EVENTS.append(&table, ids);
+        db.flush().unwrap();
+    }
+    let selection = EVENTS.of_team(7);
+    let blocks_of = |limit: Option<u64>| {
+        let before = db.stats().unwrap().blocks_read;
+        let request = ScanRequest { selection: selection.clone(), limit, ..Default::default() };
+        let scan = table.snapshot().unwrap().scan(request).unwrap();
+        let rows: usize = scan.map(|batch| batch.unwrap().num_rows()).sum();
+        (rows, db.stats().unwrap().blocks_read - before)
+    };
+    let (first, few) = blocks_of(Some(20));
+    let (all, many) = blocks_of(None);
+    assert_eq!((first, all), (20, (ROWS / EVENTS.teams) as usize));
+    assert!(many > 400 && few < 80, "{few} blocks for 20 rows, {many} for all");
+}
+
 /// Dictionaries and blocks are read together, and shared by all who want them: here by callers of which each has other blocks, and
 /// without a cache, so that all are read again and again.
 #[test]
