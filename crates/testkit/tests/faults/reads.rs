@@ -203,7 +203,7 @@ fn trips(
     (took.as_secs_f64() / FAR.as_secs_f64(), answer)
 }
 
-/// Each segment once cost the trips of all, one after the other: 40 for eight segments.
+/// Each segment once cost its own trips, one after the other: up to 30 for eight segments.
 #[test]
 fn a_call_over_many_segments_makes_no_more_trips_than_over_one() {
     const SEGMENTS: i64 = 8;
