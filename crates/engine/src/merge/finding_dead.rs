@@ -8,6 +8,7 @@ use std::sync::Arc;
 use drillcore_format::ids::Lsn;
 use drillcore_format::key::{Bound, Keys};
 use drillcore_format::rows::{Layout, Projection};
+use drillcore_storage::segments::lookup::Ask;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
@@ -16,6 +17,7 @@ use crate::merge::merger::Direction;
 use crate::merge::piece_source::PieceSource;
 use crate::merge::resolving::for_each_live;
 use crate::pieces::alive_rows::{AliveRows, RowBits};
+use crate::pieces::key_lookup::KeyLookup;
 use crate::pieces::liveness::Liveness;
 use crate::pieces::piece::{Piece, SortedArray};
 use crate::policy::tombstones::flags;
@@ -158,7 +160,8 @@ fn for_each_found(
         return Ok(());
     }
     let nothing = Projection::default();
-    for hits in piece.get(keys, &wanted, &|_| true, &nothing, usize::MAX, interrupt)? {
+    let lookup = KeyLookup { keys, projection: &nothing, bytes_max: usize::MAX, interrupt };
+    for hits in lookup.in_piece(piece, &wanted, Ask::Filter)? {
         for (row, _) in hits.found {
             each(piece.rank(&Bound::at_key(keys.value(row as usize)))? as u32);
         }

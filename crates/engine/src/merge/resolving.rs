@@ -13,6 +13,7 @@ use arrow_array::types::UInt32Type;
 use arrow_array::{ArrayRef, UInt32Array};
 use drillcore_format::key::{Bound, Keys};
 use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_storage::segments::lookup::{Ask, Which};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
@@ -20,6 +21,7 @@ use crate::merge::key_table::KeyTable;
 use crate::merge::known_dead::KnownDead;
 use crate::merge::merger::{Direction, Merger, RowSource};
 use crate::merge::piece_source::PieceSource;
+use crate::pieces::key_lookup::KeyLookup;
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
 use crate::policy::fold::Fold;
@@ -79,8 +81,8 @@ pub fn are_live(
 }
 
 /// Which of some rows are alive, that were read with their keys and flags, and are not known to be dead. Their keys are looked
-/// for in the newer pieces that may have them, those of all rows at once in each: of few rows one by one, of many by a look at
-/// each key between the least and the greatest, where a piece in memory has few there.
+/// for in the newer pieces that may have them: in runs first, of few rows one by one, of many by a look at
+/// each key between the least and the greatest where there are few; then in all segments together.
 pub fn rows_alive(
     layout: &Layout,
     pieces: &[Piece],
@@ -98,12 +100,19 @@ pub fn rows_alive(
     let nothing = layout.stored(false, Vec::new());
     let among = LazyCell::new(|| KeysAmong::new(rows.keys()));
     let held: Vec<usize> = (0..pieces.len()).filter(|&piece| rows_of[piece] > 0).collect();
+    let lookup =
+        KeyLookup { keys: rows.keys(), projection: &nothing, bytes_max: usize::MAX, interrupt };
+    let mut on_disk = Vec::new();
     for (number, piece) in pieces.iter().enumerate() {
         let has_older = |older: usize| known.is_pending(pieces, older, number);
         let older = held.iter().take_while(|older| **older < number);
         let older_rows: usize =
             older.filter(|older| has_older(**older)).map(|&older| rows_of[older]).sum();
         if older_rows == 0 {
+            continue;
+        }
+        if let Some(segment) = piece.unerased_segment() {
+            on_disk.push((number, segment));
             continue;
         }
         if older_rows >= MANY_ROWS
@@ -119,11 +128,28 @@ pub fn rows_alive(
             let at = *row as usize;
             alive[at] && has_older(piece_of(at)) && piece.spans(rows.key(at))
         };
-        let older: Vec<u32> = (0..rows.len() as u32).filter(is_older).collect();
+        let mut older: Vec<u32> = (0..rows.len() as u32).filter(is_older).collect();
+        older.sort_unstable_by_key(|&row| rows.key(row as usize));
         if older.is_empty() {
             continue;
         }
-        for hits in piece.get(rows.keys(), &older, &|_| true, &nothing, usize::MAX, interrupt)? {
+        for hits in lookup.in_piece(piece, &older, Ask::Filter)? {
+            hits.found.iter().for_each(|(row, _)| alive[*row as usize] = false);
+        }
+    }
+    if !on_disk.is_empty() {
+        let mut asked: Vec<u32> =
+            (0..rows.len() as u32).filter(|&row| alive[row as usize]).collect();
+        asked.sort_unstable_by_key(|&row| rows.key(row as usize));
+        let ask = |of: usize, row: u32| match known.is_pending(
+            pieces,
+            piece_of(row as usize),
+            on_disk[of].0,
+        ) {
+            true => Ask::Filter,
+            false => Ask::Not,
+        };
+        for hits in lookup.in_segments(&on_disk, &asked, Which::First, &ask)? {
             hits.found.iter().for_each(|(row, _)| alive[*row as usize] = false);
         }
     }

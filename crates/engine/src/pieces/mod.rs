@@ -14,4 +14,5 @@ pub mod alive_rows;
 pub mod live_rows;
 pub mod liveness;
 pub mod piece;
+pub mod key_lookup;
 pub mod sequential_reader;

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use drillcore_format::block::RowsBuilder;
 use drillcore_format::ids::{LsnRange, SegmentId};
 use drillcore_format::indexed_sets::IndexedSets;
-use drillcore_format::key::{Bound, Keys};
+use drillcore_format::key::Bound;
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::statistics_page::Zones;
 use drillcore_storage::postings::set_postings::{SegmentMembers, SetPostings};
 use drillcore_storage::segments::fetch;
-use drillcore_storage::segments::lookup::Hits;
 use drillcore_storage::segments::segment::{End, Segment};
 
 use crate::calls::interrupt::{Asked, Interrupt};
@@ -142,6 +141,11 @@ impl Piece {
         }
     }
 
+    /// The segment, if it is one and no rows of it were erased.
+    pub fn unerased_segment(&self) -> Option<&Segment> {
+        self.segment().filter(|_| self.erased.is_none()).map(|segment| &**segment)
+    }
+
     /// Bytes of a row on average, encoded where it lies.
     pub fn mean_row_bytes(&self) -> u64 {
         match &self.array {
@@ -158,6 +162,17 @@ impl Piece {
         }
     }
 
+    /// [`Piece::rank`] of some bounds. On disk the index pages are read together, then the blocks.
+    pub fn ranks(&self, bounds: &[Bound]) -> Result<Vec<u64>> {
+        match &self.array {
+            SortedArray::Run(run) => Ok(bounds.iter().map(|bound| run.rank(bound)).collect()),
+            SortedArray::Segment(segment) => {
+                let wanted: Vec<_> = bounds.iter().map(|bound| (&**segment, bound)).collect();
+                Ok(Segment::ranks(&wanted)?.into_vec())
+            }
+        }
+    }
+
     /// The first key and the last. Reads nothing. There is a row at least.
     pub fn key_ends(&self) -> (&[u8], &[u8]) {
         match &self.array {
@@ -171,94 +186,6 @@ impl Piece {
         match &self.array {
             SortedArray::Run(run) => run.spans(key),
             SortedArray::Segment(segment) => segment.spans(key),
-        }
-    }
-
-    /// The newest row of each key that `wanted` names by number, ascending, and that the piece has. On disk:
-    /// for each key one index page and one block; for a key that `may_be_elsewhere`, a page of the filter, and the block
-    /// unless that excludes it. What takes more than `bytes_max` is read in part.
-    pub fn get(
-        &self,
-        keys: &Keys,
-        wanted: &[u32],
-        may_be_elsewhere: &dyn Fn(&[u8]) -> bool,
-        projection: &Projection,
-        bytes_max: usize,
-        interrupt: &Interrupt,
-    ) -> Result<Vec<Hits>> {
-        if let Some(live) = self.unerased() {
-            return self.get_live(&live, keys, wanted, projection, bytes_max, interrupt);
-        }
-        let asked = Asked::new(interrupt);
-        let go_on = || asked.go_on_shortly();
-        let hits = match &self.array {
-            SortedArray::Run(run) => {
-                let wanted = wanted.iter().take_while(|_| go_on());
-                let find = |&key: &u32| Some((key, run.find(keys.value(key as usize))? as u32));
-                let found: Vec<(u32, u32)> = wanted.filter_map(find).collect();
-                match found.is_empty() {
-                    true => Vec::new(),
-                    false => vec![run.hits(found, projection, bytes_max)],
-                }
-            }
-            SortedArray::Segment(segment) => {
-                segment.get(keys, wanted, projection, bytes_max, may_be_elsewhere, &go_on)?
-            }
-        };
-        asked.answer()?;
-        Ok(hits)
-    }
-
-    /// [`Piece::get`] where rows were erased: the newest of those that were not.
-    fn get_live(
-        &self,
-        live: &LiveRows,
-        keys: &Keys,
-        wanted: &[u32],
-        projection: &Projection,
-        bytes_max: usize,
-        interrupt: &Interrupt,
-    ) -> Result<Vec<Hits>> {
-        let mut found = Vec::new();
-        for &key in wanted {
-            interrupt.check()?;
-            let ordinal = self.find_live(live, keys.value(key as usize))?;
-            found.extend(ordinal.map(|ordinal| (key, ordinal)));
-        }
-        let mut ordinals: Vec<u32> = found.iter().map(|(_, ordinal)| *ordinal).collect();
-        ordinals.sort_unstable();
-        ordinals.dedup();
-        // What is too much is read in part, and one byte more than may be shows that.
-        let rows =
-            self.fetch_some(&ordinals, projection, bytes_max.saturating_add(1), interrupt)?;
-        ordinals.truncate(rows.len());
-        found.retain_mut(|(_, ordinal)| match ordinals.binary_search(ordinal) {
-            Ok(row) => {
-                *ordinal = row as u32;
-                true
-            }
-            Err(_) => false,
-        });
-        Ok(if found.is_empty() { Vec::new() } else { vec![Hits { found, rows }] })
-    }
-
-    /// The newest row with a key that was not erased. On disk two index pages and two blocks.
-    fn find_live(&self, live: &LiveRows, key: &[u8]) -> Result<Option<u32>> {
-        if !self.spans(key) {
-            return Ok(None);
-        }
-        let range = self.rank(&Bound::at_key(key))?..self.rank(&Bound::past_key(key))?;
-        Ok(live.trimmed(range).map(|range| range.end as u32 - 1))
-    }
-
-    /// Whether any row has this key. The cost of [`Piece::get`].
-    pub fn has_key(&self, key: &[u8]) -> Result<bool> {
-        if let Some(live) = self.unerased() {
-            return Ok(self.find_live(&live, key)?.is_some());
-        }
-        match &self.array {
-            SortedArray::Run(run) => Ok(run.find(key).is_some()),
-            SortedArray::Segment(segment) => Ok(segment.has_key(key)?),
         }
     }
 

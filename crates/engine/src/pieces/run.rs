@@ -485,13 +485,13 @@ impl Run {
         bytes_max: usize,
     ) -> Hits {
         if let Some(rows) = self.shared(projection) {
-            return Hits { found, rows };
+            return Hits { of: 0, found, rows };
         }
         let ordinals: Vec<u32> = found.iter().map(|(_, ordinal)| *ordinal).collect();
         let rows = self.fetch_some(&ordinals, projection, bytes_max.saturating_add(1));
         found.truncate(rows.len());
         (0..).zip(&mut found).for_each(|(row, (_, ordinal))| *ordinal = row);
-        Hits { found, rows }
+        Hits { of: 0, found, rows }
     }
 
     /// Counts rows that were looked at in [`Run::shared`] or [`Run::rank_search`] of one or more runs.

@@ -8,6 +8,7 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
+use crate::pieces::key_lookup::KeyLookup;
 use crate::policy::table_policy::TablePolicy;
 use crate::policy::tombstones::flagged;
 use crate::read::snapshot::TableSnapshot;
@@ -43,7 +44,8 @@ impl TableSnapshot {
     /// The newest row of each key. `keys` holds one array per key column, all of one length.
     ///
     /// Pieces are searched newest first until one has the key: in each on disk one index page, one page of its filter if
-    /// an older piece may have the key as well, and the block where the key is. Of many keys these are read together.
+    /// an older piece may have the key as well, and the block where the key is. Of many keys these are read together, of up to
+    /// four segments at first, then of eight, and so on.
     pub fn get(&self, keys: &[ArrayRef], columns: Option<&[String]>) -> Result<Found> {
         self.get_interruptibly(keys, columns, &Interrupt::never())
     }
@@ -134,33 +136,27 @@ impl TableSnapshot {
         // The part and the row of each key that has one.
         let mut found: Vec<Option<(usize, usize)>> = vec![None; keys.len()];
         // In their order, so that keys of one block come one after the other, and it is read once.
-        let mut missing: Vec<u32> = (0..keys.len() as u32).collect();
+        let mut asked: Vec<u32> = (0..keys.len() as u32).collect();
         if !keys.iter().is_sorted() {
-            missing.sort_by_key(|&number| keys.value(number as usize));
+            asked.sort_by_key(|&number| keys.value(number as usize));
         }
+        self.table().note_searches(keys.len() as u64);
         // Keys, and any column of strings: if all are full, one of them is more than full.
         let bytes_max = byte_bounds::array().saturating_mul(read.values.len() + 1);
-        let mut bytes = 0;
+        let lookup = KeyLookup { keys, projection: read, bytes_max, interrupt };
         let pieces = &self.table().pieces;
-        self.table().note_searches(keys.len() as u64);
-        for (older, piece) in pieces.iter().enumerate().rev() {
-            let in_older = |key: &[u8]| pieces[..older].iter().any(|piece| piece.spans(key));
-            for hits in piece.get(keys, &missing, &in_older, read, bytes_max - bytes, interrupt)? {
-                if piece.segment().is_some() {
-                    bytes += hits.rows.string_bytes();
-                }
-                if bytes > bytes_max {
-                    return Err(too_many_string_bytes(keys.len(), bytes));
-                }
-                for &(key, row) in &hits.found {
-                    found[key as usize] = Some((parts.len(), row as usize));
-                }
-                parts.push(hits.rows);
+        let mut bytes = 0;
+        for hits in lookup.newest(pieces, &asked)? {
+            if pieces[hits.of].segment().is_some() {
+                bytes += hits.rows.string_bytes();
             }
-            missing.retain(|&key| found[key as usize].is_none());
-            if missing.is_empty() {
-                break;
+            for &(key, row) in &hits.found {
+                found[key as usize] = Some((parts.len(), row as usize));
             }
+            parts.push(hits.rows);
+        }
+        if bytes > bytes_max {
+            return Err(too_many_string_bytes(keys.len(), bytes));
         }
         if let Some(with_flags) = &with_flags {
             let is_deleted =

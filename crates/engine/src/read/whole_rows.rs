@@ -7,6 +7,7 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
+use crate::pieces::key_lookup::KeyLookup;
 use crate::policy::table_policy::TablePolicy;
 use crate::read::snapshot::TableSnapshot;
 use crate::select::fetch::{fetch, gather};
@@ -44,6 +45,7 @@ pub fn whole_rows_at(
 pub fn whole_rows(table: &TableSnapshot, keys: &Keys, interrupt: &Interrupt) -> Result<WholeRows> {
     let layout = &table.table().layout;
     let all = layout.all();
+    let lookup = KeyLookup { keys, projection: &all, bytes_max: usize::MAX, interrupt };
     // The keys as they come for the first time, and for each key its number among these.
     let mut number_of: HashMap<&[u8], usize> = HashMap::new();
     let mut distinct: Vec<u32> = Vec::new();
@@ -62,17 +64,12 @@ pub fn whole_rows(table: &TableSnapshot, keys: &Keys, interrupt: &Interrupt) -> 
         let mut parts: Vec<Rows> = Vec::new();
         // Key, part and row of each partial row, in this order: older pieces come first.
         let mut partials: Vec<(u32, usize, usize)> = Vec::new();
-        let pieces = &table.table().pieces;
-        for (number, piece) in pieces.iter().enumerate() {
-            let in_others = |key: &[u8]| {
-                let mut others = pieces[..number].iter().chain(&pieces[number + 1..]);
-                others.any(|piece| piece.spans(key))
-            };
-            for hits in piece.get(keys, asked, &in_others, &all, usize::MAX, interrupt)? {
-                let place = |(key, row): (u32, u32)| (key, parts.len(), row as usize);
-                partials.extend(hits.found.into_iter().map(place));
-                parts.push(hits.rows);
-            }
+        let mut sorted = asked.to_vec();
+        sorted.sort_unstable_by_key(|&key| keys.value(key as usize));
+        for hits in lookup.of_each(&table.table().pieces, &sorted)? {
+            let place = |(key, row): (u32, u32)| (key, parts.len(), row as usize);
+            partials.extend(hits.found.into_iter().map(place));
+            parts.push(hits.rows);
         }
         partials.sort_unstable();
         let mut groups = partials.chunk_by(|a, b| a.0 == b.0).peekable();

@@ -16,6 +16,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::merge::passing::passing;
 use crate::merge::resolving::are_live;
+use crate::pieces::key_lookup::KeyLookup;
 use crate::pieces::piece::Piece;
 use crate::policy::refusals::check_tests_stored_rows;
 use crate::policy::table_policy::TablePolicy;
@@ -131,6 +132,20 @@ fn delete_shown(
     Ok(DeleteResult { rows, lsn })
 }
 
+/// Which of some keys have a row or a tombstone in some pieces.
+fn are_in(pieces: &[Piece], keys: &[Vec<u8>], interrupt: &Interrupt) -> Result<Vec<bool>> {
+    let mut are_in = vec![false; keys.len()];
+    let mut sorted: Vec<u32> = (0..keys.len() as u32).collect();
+    sorted.sort_by_key(|&number| &keys[number as usize]);
+    let nothing = Projection::default();
+    let keys = &Keys::from_iter(keys);
+    let lookup = KeyLookup { keys, projection: &nothing, bytes_max: usize::MAX, interrupt };
+    for hits in lookup.newest(pieces, &sorted)? {
+        hits.found.iter().for_each(|(key, _)| are_in[*key as usize] = true);
+    }
+    Ok(are_in)
+}
+
 /// Selects rows of an upsert table as they are shown, and returns their encoded keys. Until the guard is dropped, no other call
 /// changes the table. Most of the work is done beside writers; then they wait while the rows that changed meanwhile are
 /// looked up.
@@ -152,16 +167,9 @@ pub fn select_exclusively<'a>(
         .filter(|&number| now.table().pieces[number].lsns().last > seen.lsn())
         .collect();
     if !changed.is_empty() {
-        let pieces = &now.table().pieces;
-        let mut kept = Vec::with_capacity(keys.len());
-        for key in keys {
-            let mut is_unchanged = true;
-            for &number in &changed {
-                is_unchanged &= !pieces[number].has_key(&key)?;
-            }
-            kept.extend(is_unchanged.then_some(key));
-        }
-        keys = kept;
+        let pieces = changed.iter().map(|&number| now.table().pieces[number].clone());
+        let mut is_changed = are_in(&pieces.collect::<Vec<_>>(), &keys, interrupt)?.into_iter();
+        keys.retain(|_| !is_changed.next().expect("one answer for each key"));
         let fresh = selected_in(&now, &question, &changed, interrupt)?;
         keys.extend(keys_of(&fresh, interrupt)?);
     }

@@ -13,6 +13,7 @@ mod estimate_stops;
 mod estimates_of_times;
 mod face;
 mod fixtures;
+mod get;
 mod heavy_tails;
 mod keys_by_code;
 mod limits;

@@ -104,6 +104,13 @@ impl Keys {
         }
     }
 
+    /// Which of some rows, which ascend by key, have a key from `first` to `last`. O(log rows · key). Panics if there is no such row.
+    pub fn between(&self, rows: &[u32], first: &[u8], last: &[u8]) -> Range<usize> {
+        let from = rows.partition_point(|row| self.value(*row as usize) < first);
+        let count = rows[from..].partition_point(|row| self.value(*row as usize) <= last);
+        from..from + count
+    }
+
     /// The encoded key of a row. O(1). Panics if there is no such row.
     #[inline]
     pub fn value(&self, row: usize) -> &[u8] {

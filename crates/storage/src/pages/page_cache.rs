@@ -14,8 +14,9 @@ use drillcore_format::dictionary::Dictionary;
 use drillcore_format::ids::SegmentId;
 use drillcore_format::index_page::IndexPage;
 use drillcore_format::page::PageKind;
+use foldhash::fast::RandomState;
 use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use quick_cache::{OptionsBuilder, Weighter};
 
 use crate::error::Result;
 use crate::few::Few;
@@ -89,7 +90,7 @@ enum Page {
 
 /// Pages that share a budget: those that are kept, and those that are being loaded.
 struct Pages {
-    kept: Cache<PageKey, Page, PageWeighter>,
+    kept: Cache<PageKey, Page, PageWeighter, RandomState>,
     loads: SharedLoads<PageKey, Page>,
 }
 
@@ -294,7 +295,7 @@ impl PageCache {
         let load = |positions: &[usize], end: End<'_>| {
             self.read(wanted, positions, block_page, end);
         };
-        let is_kept = |kept: &Cache<PageKey, Page, PageWeighter>| {
+        let is_kept = |kept: &Cache<PageKey, Page, PageWeighter, RandomState>| {
             let has_room = || kept.weight() + kept.capacity() / ROOM_LEFT_SHARE < kept.capacity();
             has_room() || self.drop_closed() && has_room()
         };
@@ -388,7 +389,7 @@ impl Pages {
         let kept = Cache::with_options(
             options,
             PageWeighter,
-            DefaultHashBuilder::default(),
+            RandomState::default(),
             DefaultLifecycle::default(),
         );
         Pages { kept, loads: SharedLoads::new() }
@@ -407,7 +408,7 @@ impl Pages {
         &self,
         wanted: &[PageRequest<'_>],
         load: impl FnMut(&[usize], End<'_>),
-        is_kept: impl Fn(&Cache<PageKey, Page, PageWeighter>) -> bool,
+        is_kept: impl Fn(&Cache<PageKey, Page, PageWeighter, RandomState>) -> bool,
         beside: Beside<'_>,
     ) -> Few<Result<Page>> {
         let keys: Few<PageKey> = wanted.iter().map(key_of).collect();

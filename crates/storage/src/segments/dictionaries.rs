@@ -1,6 +1,5 @@
 //! The dictionaries of segments, which blocks and streams say nothing without.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use drillcore_format::dictionary::{Dictionaries, Dictionary};
@@ -21,8 +20,20 @@ const BYTES_AT_ONCE: u64 = 4 << 20;
 /// The dictionaries of some columns of values of a segment, by the numbers of these.
 pub type OfSegment = Few<(usize, Arc<Dictionary>)>;
 
-/// The dictionaries of the segments whose blocks come next, by the numbers of the segments.
-pub(super) struct Ahead(VecDeque<(usize, OfSegment)>);
+/// Bytes of dictionaries that are held for segments whose blocks come again.
+const BYTES_HELD: u64 = 16 << 20;
+
+/// The dictionaries of the segments whose blocks come next.
+#[derive(Default)]
+pub(super) struct Ahead(Few<Read>);
+
+/// The dictionaries of the segment with a number, by which these ascend.
+struct Read {
+    of: usize,
+    dictionaries: OfSegment,
+    /// As they are stored.
+    bytes: u64,
+}
 
 impl Segment {
     /// The dictionaries of what is projected. A page for each that is not in memory, read together. Who holds them spares who reads on
@@ -110,25 +121,45 @@ impl Ahead {
         projection: &Projection,
         blocks: &[PageRequest<'_>],
     ) -> WithPayloads<Ahead> {
-        let mut numbers: Few<usize> = numbers.collect();
-        numbers.dedup();
-        let mut bytes = 0;
-        let fits = |number: &&usize| {
-            bytes += segment(**number).dictionary_bytes(projection);
-            bytes <= BYTES_AT_ONCE
-        };
-        let count = numbers.iter().take_while(fits).count().max(1);
-        numbers.truncate(count);
-        let segments: Few<&Segment> = numbers.iter().map(|&number| segment(number)).collect();
+        let mut next: Few<usize> = numbers.collect();
+        next.dedup();
+        let mut sizes: Few<u64> = Few::new();
+        let mut sum = 0;
+        for &number in &next {
+            let bytes = segment(number).dictionary_bytes(projection);
+            sum += bytes;
+            if sum > BYTES_AT_ONCE && !sizes.is_empty() {
+                break;
+            }
+            sizes.push(bytes);
+        }
+        next.truncate(sizes.len());
+        let segments: Few<&Segment> = next.iter().map(|&number| segment(number)).collect();
         let (read, payloads) = of_each(cache, &segments, projection, blocks);
-        (read.map(|read| Ahead(numbers.into_iter().zip(read).collect())), payloads)
+        let of_segment = |((of, bytes), dictionaries)| Read { of, bytes, dictionaries };
+        let ahead = |read: Few<OfSegment>| {
+            Ahead(next.into_iter().zip(sizes).zip(read).map(of_segment).collect())
+        };
+        (read.map(ahead), payloads)
     }
 
-    /// Those of a segment, and none of the segments before it from now on; `None` if they were not read.
-    pub fn of(&mut self, number: usize) -> Option<&Dictionaries> {
-        while self.0.front().is_some_and(|(of, _)| *of < number) {
-            self.0.pop_front();
+    /// Holds those of other segments as well: all, or the others alone if that would be many bytes.
+    pub fn add(&mut self, others: Ahead) {
+        let bytes = |ahead: &Ahead| ahead.0.iter().map(|read| read.bytes).sum::<u64>();
+        if self.0.is_empty() || bytes(self) + bytes(&others) > BYTES_HELD {
+            *self = others;
+            return;
         }
-        self.0.front().filter(|(of, _)| *of == number).map(|(_, of_segment)| &**of_segment)
+        for read in others.0 {
+            if let Err(at) = self.0.binary_search_by_key(&read.of, |held| held.of) {
+                self.0.insert(at, read);
+            }
+        }
+    }
+
+    /// Those of a segment; `None` if they were not read.
+    pub fn of(&self, number: usize) -> Option<&Dictionaries> {
+        let at = self.0.binary_search_by_key(&number, |read| read.of).ok()?;
+        Some(&self.0[at].dictionaries)
     }
 }

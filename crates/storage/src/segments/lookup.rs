@@ -1,8 +1,12 @@
-//! Rows of a segment by their keys.
+//! Rows of segments by their keys.
 //!
-//! A key costs one index page and one block; or, where it may as well be in another piece, one page of the filter, and the
-//! block unless that excludes it. Of many keys the index pages are read together, then the filters, then the blocks.
+//! A key costs an index page and a block in a segment that spans it. Where another piece may have it as well, a page of the filter comes between,
+//! and the block is read only if the filter lets the key through. The index pages of many keys and segments are read together,
+//! then the filters, then the blocks. Who wants one row of a key gets it from the first segment that has it: blocks of the next one
+//! are read only for keys that were not in those before.
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use drillcore_format::block::{BlockView, Picked, RowsBuilder};
@@ -12,260 +16,139 @@ use drillcore_format::key::{Bound, Keys};
 use drillcore_format::rows::{Projection, Rows};
 use smallvec::smallvec;
 
-use crate::error::Result;
+use crate::error::{Result, StorageError};
 use crate::few::Few;
+use crate::pages::page_cache::PageCache;
+use crate::pages::paged_file::PageRequest;
 use crate::segments::dictionaries;
 use crate::segments::extents::ExtentsAhead;
-use crate::segments::resident_index::HeldIndexPage;
 use crate::segments::segment::Segment;
-use crate::segments::windows::{block_windows, read_ahead};
+use crate::segments::windows::read_ahead;
 
-/// Keys that are looked up together.
-const KEYS_AT_ONCE: usize = 4096;
-/// Bounds whose index pages are looked at together.
-const BOUNDS_AT_ONCE: usize = 1024;
+/// Keys that are looked up together, each counted once per segment that spans it.
+const LOOKED_UP_AT_ONCE: usize = 4096;
 
-/// The newest rows of some keys.
+/// Keys that are looked for in segments that share a page cache.
+pub struct Lookup<'a> {
+    /// Where to look, each with the number that its rows get.
+    pub segments: &'a [(usize, &'a Segment)],
+    /// What `asked` names by number.
+    pub keys: &'a Keys,
+    /// The numbers of the keys to look for, ascending by key.
+    pub asked: &'a [u32],
+    /// What to read of the rows.
+    pub projection: &'a Projection,
+    /// Rows whose keys and strings take more are not all looked for: the caller has no use for some of them.
+    pub bytes_max: usize,
+    /// Which rows to give of a key that several segments have.
+    pub which: Which,
+    /// How a segment that spans a key is asked for it: by its place in `segments` and the key's number.
+    pub ask: &'a dyn Fn(usize, u32) -> Ask,
+    /// Asked before some keys; if it says no, what was found so far is returned.
+    pub go_on: &'a dyn Fn() -> bool,
+}
+
+/// Which rows of a key are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// The newest one in the first of the segments that has it.
+    First,
+    /// The newest one in each.
+    OfEach,
+}
+
+/// How a segment is asked for a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// Not at all.
+    Not,
+    /// Its filter first, as the key may be elsewhere.
+    Filter,
+    /// Its block, as no other piece may have the key.
+    Block,
+}
+
+/// Rows of some keys in one segment, or in one of several pieces.
 pub struct Hits {
-    /// The number of each key, in the order that was asked for, and of its row in `rows`.
+    /// The number of the segment or piece.
+    pub of: usize,
+    /// The number of each key, and of its row in `rows`.
     pub found: Vec<(u32, u32)>,
     /// The rows that were found, with the columns that were asked for.
     pub rows: Rows,
 }
 
-/// A key and the block that holds its newest row, if the segment has one.
-struct Candidate<'a> {
+/// A key that is looked for.
+struct Key<'a> {
     number: u32,
-    key: &'a [u8],
+    bytes: &'a [u8],
+    /// Behind its newest row.
+    past: Bound,
+}
+
+/// A key and a block that holds its newest row in a segment, if that has one.
+struct Candidate {
+    /// The key's place among those that are looked up at once.
+    at: usize,
+    /// The segment's place.
+    of: usize,
     place: BlockPlace,
     /// The filter was asked, and does not exclude the key.
     is_let_through: bool,
 }
 
+/// Where some keys may be, segment by segment.
+#[derive(Default)]
+struct Candidates {
+    blocks: Few<Candidate>,
+    /// Which pages could not be read. That does not matter if one row is wanted and a segment before has the key.
+    unread: Few<Unread>,
+}
+
+/// A page that says where a key may be in a segment.
+struct Unread {
+    at: usize,
+    of: usize,
+    error: StorageError,
+}
+
+/// The rows that were found.
+#[derive(Default)]
+struct Found {
+    hits: Vec<Hits>,
+    /// Rows that are not in `hits` yet, by segment.
+    open: Few<Option<Open>>,
+    /// Bytes of keys and strings in both.
+    bytes: usize,
+}
+
+/// Rows of one segment, with the numbers of their keys.
+struct Open {
+    keys: Vec<(u32, u32)>,
+    rows: RowsBuilder,
+    bytes: usize,
+}
+
 impl Segment {
-    /// The ordinal of the first row at or past `bound`. At most one index page and one block.
-    pub fn rank(&self, bound: &Bound) -> Result<u64> {
-        let mut ranks = Segment::ranks(&[(self, bound)])?;
-        Ok(ranks.pop().expect("one was asked for"))
-    }
-
-    /// The ordinals of the first rows at or past some bounds, each in its segment; these share a page cache. At most one index page and one
-    /// block each: the index pages are read together, then the blocks.
-    pub fn ranks(wanted: &[(&Segment, &Bound)]) -> Result<Few<u64>> {
-        let mut ranks: Few<u64> = Few::new();
-        let mut within: Few<usize> = Few::new();
-        for (at, (segment, bound)) in wanted.iter().enumerate() {
-            let is_behind = !bound.lies_before(&segment.footer.last_key);
-            ranks.push(if is_behind { segment.rows() } else { 0 });
-            if !is_behind && !bound.lies_before(&segment.footer.first_key) {
-                within.push(at);
-            }
-        }
-        let Some(&first) = within.first() else { return Ok(ranks) };
-        let cache = wanted[first].0.cache();
-        for within in within.chunks(BOUNDS_AT_ONCE) {
-            let page_of = |&at: &usize| {
-                let (segment, bound) = wanted[at];
-                (segment, segment.summary.page_of_bound(bound))
-            };
-            let pages: Few<_> = within.iter().map(page_of).collect();
-            let pages = Segment::index_pages_of(cache, &pages).into_iter();
-            let place = |(page, &at): (Result<HeldIndexPage<'_>>, &usize)| {
-                Ok((at, page?.block_of_bound(wanted[at].1)))
-            };
-            let places =
-                pages.zip(within).map(place).collect::<Result<Few<(usize, BlockPlace)>>>()?;
-            for window in block_windows(&places, |(_, place)| place.bytes) {
-                let request =
-                    |(at, place): &(usize, BlockPlace)| wanted[*at].0.block_request(place);
-                let requests: Few<_> = window.iter().map(request).collect();
-                for ((at, place), payload) in window.iter().zip(cache.payloads(&requests)) {
-                    let (segment, bound) = wanted[*at];
-                    let rank = segment.view(place, &payload?, &[])?.rank(bound);
-                    let rank = rank.map_err(|error| segment.damaged(place.offset, error))?;
-                    ranks[*at] = place.first_ordinal + rank as u64;
-                }
-            }
-        }
-        Ok(ranks)
-    }
-
-    /// The newest row of each key that `asked` names by number, and that the segment has: best in the order of the keys. For each
-    /// key one index page and one block; for a key that `may_be_elsewhere`, a page of the filter, and the block unless
-    /// that excludes it. `go_on` is asked before some keys; if it
-    /// says no, what was found so far is returned. Rows whose keys and strings take more than `bytes_max` are not
-    /// all looked for: the caller has no use for some of them.
-    pub fn get(
-        &self,
-        keys: &Keys,
-        asked: &[u32],
-        projection: &Projection,
-        bytes_max: usize,
-        may_be_elsewhere: &dyn Fn(&[u8]) -> bool,
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<Vec<Hits>> {
-        let mut hits = Vec::new();
-        let mut hit_bytes = 0;
-        let mut found = Vec::new();
-        let mut builder: Option<RowsBuilder> = None;
-        let has_extents = projection.has_strings();
-        // Those of a wave stay until the next has come, which so finds them.
-        let mut held = None;
-        for asked in asked.chunks(KEYS_AT_ONCE) {
-            if !go_on() {
-                break;
-            }
-            let keys = asked.iter().map(|&number| (number, keys.value(number as usize)));
-            let candidates = self.candidates(keys, may_be_elsewhere)?;
-            if candidates.is_empty() {
-                continue;
-            }
-            let read = |window: &[Candidate<'_>]| {
-                let block = |candidate: &Candidate<'_>| self.block_request(&candidate.place);
-                let blocks: Few<_> = window.iter().map(block).collect();
-                dictionaries::of_each(self.shared_cache(), &[self], projection, &blocks)
-            };
-            let bytes = |candidate: &Candidate<'_>| candidate.place.bytes;
-            let wants_more =
-                read_ahead(&candidates, bytes, read, |window, (dictionaries, payloads)| {
-                    let dictionaries = &held.insert(dictionaries?)[0];
-                    let payloads = payloads.into_iter().collect::<Result<Few<_>>>()?;
-                    // Of each key the block and the row in it, if it is there.
-                    let found_in = |(candidate, payload): (&Candidate<'_>, _)| {
-                        let view = self.view(&candidate.place, payload, dictionaries)?;
-                        Ok((self.newest(&view, candidate)?, view))
-                    };
-                    let views = window.iter().zip(payloads.iter().map(AsRef::as_ref)).map(found_in);
-                    let views = views.collect::<Result<Few<_>>>()?;
-                    let has_extents =
-                        has_extents && window.iter().any(|found| found.place.extent_bytes > 0);
-                    let mut ahead = ExtentsAhead::default();
-                    for (number, (candidate, (row, view))) in window.iter().zip(&views).enumerate()
-                    {
-                        if !go_on() {
-                            return Ok(false);
-                        }
-                        let place = &candidate.place;
-                        let extents = match has_extents {
-                            false => Vec::new(),
-                            true => ahead.next(self.cache(), |further| {
-                                let at = number + further;
-                                let Some((row, view)) = views.get(at) else { return Ok(None) };
-                                let places = match (row, window[at].place.extent_bytes) {
-                                    (None, _) | (_, 0) => Vec::new(),
-                                    (Some(row), _) => {
-                                        let (offset, row) =
-                                            (window[at].place.offset, [*row as u32]);
-                                        self.extents_of(
-                                            offset,
-                                            view,
-                                            projection,
-                                            Picked::Rows(&row),
-                                        )?
-                                    }
-                                };
-                                Ok(Some((self, places)))
-                            })?,
-                        };
-                        let Some(row) = *row else { continue };
-                        let view = view.clone().with_extents(&extents);
-                        let builder_here =
-                            builder.get_or_insert_with(|| RowsBuilder::new(projection, 1));
-                        builder_here
-                            .append_rows(&view, &[row as u32])
-                            .map_err(|error| self.damaged(place.offset, error))?;
-                        found.push((candidate.number, found.len() as u32));
-                        let is_full = |builder: &mut RowsBuilder| {
-                            builder.string_bytes() >= byte_bounds::batch()
-                        };
-                        if let Some(full) = builder.take_if(is_full) {
-                            hit_bytes += full.string_bytes();
-                            let rows = self.finish(full)?;
-                            hits.push(Hits { found: std::mem::take(&mut found), rows });
-                            if hit_bytes > bytes_max {
-                                return Ok(false);
-                            }
-                        }
-                    }
-                    Ok(true)
-                });
-            if !wants_more? && hit_bytes > bytes_max {
-                return Ok(hits);
-            }
-        }
-        if let Some(builder) = builder {
-            hits.push(Hits { found, rows: self.finish(builder)? });
-        }
-        Ok(hits)
-    }
-
-    /// Whether any row has this key: the cost of [`Segment::get`] for a key that may be elsewhere.
-    pub fn has_key(&self, key: &[u8]) -> Result<bool> {
-        let Some(candidate) = self.candidates([(0, key)], &|_| true)?.pop() else {
-            return Ok(false);
-        };
-        let payload = self.block(&candidate.place)?;
-        let view = self.view(&candidate.place, &payload, &[])?;
-        Ok(self.newest(&view, &candidate)?.is_some())
-    }
-
     /// Whether the key lies between the first key and the last: else no row has it. Reads nothing.
     pub fn spans(&self, key: &[u8]) -> bool {
         *self.footer.first_key <= *key && *key <= *self.footer.last_key
     }
 
-    /// The blocks in which keys may be. The filter is asked of those keys that may also be elsewhere.
-    fn candidates<'k>(
-        &self,
-        keys: impl IntoIterator<Item = (u32, &'k [u8])>,
-        may_be_elsewhere: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Few<Candidate<'k>>> {
-        let within: Few<(u32, &[u8])> =
-            keys.into_iter().filter(|(_, key)| self.spans(key)).collect();
-        let page_of = |key| (self, self.summary.page_of_bound(&Bound::past_key(key)));
-        let wanted: Few<_> = within.iter().map(|(_, key)| page_of(key)).collect();
-        let pages = Segment::index_pages_of(self.cache(), &wanted);
-        let pages = pages.into_iter().collect::<Result<Few<_>>>()?;
-        // Which keys the filter is asked of, and where.
-        let mut asked: Few<(usize, u64, FilterPlace)> = Few::new();
-        for (at, ((_, key), page)) in within.iter().zip(&pages).enumerate() {
-            if may_be_elsewhere(key) {
-                let hash = key_hash(key);
-                asked.extend(page.filter_place(hash).map(|place| (at, hash, place)));
-            }
-        }
-        let requests: Few<_> = asked
-            .iter()
-            .map(|(at, _, place)| self.filter_request(wanted[*at].1, place.page))
-            .collect();
-        // Whether a key passes the filter, of those that it was asked of.
-        let mut passes: Few<Option<bool>> = smallvec![None; within.len()];
-        for ((at, hash, place), (request, payload)) in
-            asked.into_iter().zip(requests.iter().zip(self.cache().payloads(&requests)))
-        {
-            let may_be_here = may_contain(&payload?, place, hash);
-            passes[at] = Some(may_be_here.map_err(|error| self.damaged(request.offset, error))?);
-        }
-        let mut candidates = Few::with_capacity(within.len());
-        for (at, ((number, key), page)) in within.into_iter().zip(pages).enumerate() {
-            if passes[at] != Some(false) {
-                let place = page.block_of_bound(&Bound::past_key(key));
-                let is_let_through = passes[at] == Some(true);
-                candidates.push(Candidate { number, key, place, is_let_through });
-            }
-        }
-        Ok(candidates)
-    }
-
     /// The newest row with a key, if there is one, in its block.
     ///
     /// The separator of the block after is above the key, and the one of this block is not: so the row lies in this one.
-    fn newest(&self, view: &BlockView<'_>, candidate: &Candidate<'_>) -> Result<Option<usize>> {
+    fn newest(
+        &self,
+        view: &BlockView<'_>,
+        key: &Key<'_>,
+        candidate: &Candidate,
+    ) -> Result<Option<u32>> {
         let damaged = |error| self.damaged(candidate.place.offset, error);
-        let past = view.rank(&Bound::past_key(candidate.key)).map_err(damaged)?;
+        let past = view.rank(&key.past).map_err(damaged)?;
         match past.checked_sub(1) {
-            Some(newest) if view.compare_key(newest, candidate.key).map_err(damaged)?.is_eq() => {
-                Ok(Some(newest))
+            Some(newest) if view.compare_key(newest, key.bytes).map_err(damaged)?.is_eq() => {
+                Ok(Some(newest as u32))
             }
             _ => {
                 let in_vain = u64::from(candidate.is_let_through);
@@ -273,5 +156,288 @@ impl Segment {
                 Ok(None)
             }
         }
+    }
+}
+
+impl<'a> Lookup<'a> {
+    /// The rows that were found, in order for each segment.
+    pub fn find(&self) -> Result<Vec<Hits>> {
+        let mut found = Found::default();
+        let mut dictionaries = dictionaries::Ahead::default();
+        let range = |(_, segment): &(usize, &Segment)| {
+            let (first, last) = segment.key_ends();
+            self.keys.between(self.asked, first, last)
+        };
+        let spanned: Few<Range<usize>> = self.segments.iter().map(range).collect();
+        let mut from = 0;
+        while from < self.asked.len() && found.bytes <= self.bytes_max && (self.go_on)() {
+            let to = end_of_chunk(&spanned, from, self.asked.len());
+            let key = |&number: &u32| self.key(number);
+            let keys: Few<Key<'_>> = self.asked[from..to].iter().map(key).collect();
+            let Candidates { mut blocks, unread } = self.candidates(&spanned, from, &keys);
+            let mut is_found: Few<bool> = smallvec![false; keys.len()];
+            loop {
+                let matters = |page: &Unread| {
+                    let is_before = |block: &Candidate| block.at == page.at && block.of < page.of;
+                    let is_spared = || is_found[page.at] || blocks.iter().any(is_before);
+                    self.which == Which::OfEach || !is_spared()
+                };
+                if let Some(page) = unread.iter().find(|page| matters(page)) {
+                    return Err(page.error.clone());
+                }
+                if blocks.is_empty() {
+                    break;
+                }
+                let mut is_read: Few<bool> = smallvec![false; keys.len()];
+                let mut is_turn = |at: usize| !std::mem::replace(&mut is_read[at], true);
+                let (now, later): (Few<_>, Few<_>) = match self.which {
+                    Which::First if spanned.len() > 1 => {
+                        blocks.into_iter().partition(|block| is_turn(block.at))
+                    }
+                    _ => (blocks, Few::new()),
+                };
+                if !self.read(&keys, &now, &mut dictionaries, &mut is_found, &mut found)? {
+                    break;
+                }
+                blocks = later;
+                blocks.retain(|block| !is_found[block.at]);
+            }
+            from = to;
+        }
+        (0..found.open.len()).try_for_each(|of| found.hand_on(self, of))?;
+        Ok(found.hits)
+    }
+
+    fn cache(&self) -> &'a Arc<PageCache> {
+        self.segments[0].1.shared_cache()
+    }
+
+    fn key(&self, number: u32) -> Key<'a> {
+        let bytes = self.keys.value(number as usize);
+        Key { number, bytes, past: Bound::past_key(bytes) }
+    }
+
+    /// The blocks in which some keys may be, which follow `from` others.
+    fn candidates(&self, spanned: &[Range<usize>], from: usize, keys: &[Key<'_>]) -> Candidates {
+        // The key's place, its segment, and whether the filter is asked.
+        let mut within: Few<(usize, usize, bool)> = Few::new();
+        for (of, spanned) in spanned.iter().enumerate() {
+            for at in part_of(spanned, from, from + keys.len()) {
+                match (self.ask)(of, self.asked[at]) {
+                    Ask::Not => {}
+                    ask => within.push((at - from, of, ask == Ask::Filter)),
+                }
+            }
+        }
+        if within.is_empty() {
+            return Candidates::default();
+        }
+        let page_of = |&(at, of, _): &(usize, usize, bool)| {
+            let (_, segment) = self.segments[of];
+            (segment, segment.summary.page_of_bound(&keys[at].past))
+        };
+        let wanted: Few<_> = within.iter().map(page_of).collect();
+        let pages = Segment::index_pages_of(self.cache(), &wanted);
+        // Where filters are asked.
+        let mut filtered: Few<(usize, u64, FilterPlace)> = Few::new();
+        for (candidate, (&(at, _, has_filter), page)) in within.iter().zip(&pages).enumerate() {
+            if let (true, Ok(page)) = (has_filter, page) {
+                let hash = key_hash(keys[at].bytes);
+                filtered.extend(page.filter_place(hash).map(|place| (candidate, hash, place)));
+            }
+        }
+        let request = |(candidate, _, place): &(usize, u64, FilterPlace)| {
+            let (segment, page) = wanted[*candidate];
+            segment.filter_request(page, place.page)
+        };
+        let requests: Few<_> = filtered.iter().map(request).collect();
+        let payloads = match requests.is_empty() {
+            true => Few::new(),
+            false => self.cache().payloads(&requests),
+        };
+        // Whether the key passes the filter, where that was asked.
+        let mut passes: Few<Option<Result<bool>>> = Few::new();
+        passes.resize_with(within.len(), || None);
+        for ((candidate, hash, place), (request, payload)) in
+            filtered.into_iter().zip(requests.iter().zip(payloads))
+        {
+            let damaged = |error| wanted[candidate].0.damaged(request.offset, error);
+            passes[candidate] =
+                Some(payload.and_then(|page| may_contain(&page, place, hash).map_err(damaged)));
+        }
+        let mut candidates = Candidates::default();
+        candidates.blocks.reserve(within.len());
+        for (((at, of, _), page), passes) in within.into_iter().zip(pages).zip(passes) {
+            let is_let_through = passes.is_some();
+            match (passes, page) {
+                (Some(Ok(false)), _) => {}
+                (None | Some(Ok(true)), Ok(page)) => {
+                    let place = page.block_of_bound(&keys[at].past);
+                    candidates.blocks.push(Candidate { at, of, place, is_let_through });
+                }
+                (Some(Err(error)), _) | (_, Err(error)) => {
+                    candidates.unread.push(Unread { at, of, error });
+                }
+            }
+        }
+        candidates
+    }
+
+    /// Looks into the blocks of some candidates, and notes which keys were found. Says whether more is wanted.
+    fn read(
+        &self,
+        keys: &[Key<'_>],
+        candidates: &[Candidate],
+        dictionaries: &mut dictionaries::Ahead,
+        is_found: &mut [bool],
+        found: &mut Found,
+    ) -> Result<bool> {
+        let cache = self.cache();
+        let dictionaries_of = |candidates: &[Candidate], requests: &[PageRequest<'_>]| {
+            let numbers = candidates.iter().map(|candidate| candidate.of);
+            let segment = |number: usize| self.segments[number].1;
+            dictionaries::Ahead::read(cache, numbers, segment, self.projection, requests)
+        };
+        let read = |window: &[Candidate]| {
+            let block = |candidate: &Candidate| {
+                self.segments[candidate.of].1.block_request(&candidate.place)
+            };
+            dictionaries_of(window, &window.iter().map(block).collect::<Few<_>>())
+        };
+        let bytes = |candidate: &Candidate| candidate.place.bytes;
+        let has_extents = self.projection.has_strings();
+        read_ahead(candidates, bytes, read, |window, (of_window, payloads)| {
+            dictionaries.add(of_window?);
+            let payloads = payloads.into_iter().collect::<Result<Few<_>>>()?;
+            // The row of each key, if the block has it.
+            let found_in = |(candidate, payload): (&Candidate, _)| {
+                let (_, segment) = self.segments[candidate.of];
+                let view = segment.view(&candidate.place, payload, &[])?;
+                Ok((segment.newest(&view, &keys[candidate.at], candidate)?, view))
+            };
+            let views = window.iter().zip(payloads.iter().map(AsRef::as_ref)).map(found_in);
+            let views = views.collect::<Result<Few<_>>>()?;
+            let has_extents =
+                has_extents && window.iter().any(|found| found.place.extent_bytes > 0);
+            let mut ahead = ExtentsAhead::default();
+            for (number, (candidate, (row, view))) in window.iter().zip(&views).enumerate() {
+                if !(self.go_on)() {
+                    return Ok(false);
+                }
+                let extents = match has_extents {
+                    false => Vec::new(),
+                    true => ahead.next(cache, |further| {
+                        let at = number + further;
+                        let Some((row, view)) = views.get(at) else { return Ok(None) };
+                        let Candidate { of, place, .. } = &window[at];
+                        let (_, segment) = self.segments[*of];
+                        let places = match (row, place.extent_bytes) {
+                            (None, _) | (_, 0) => Vec::new(),
+                            (Some(row), _) => {
+                                let row = [*row];
+                                let (offset, rows) = (place.offset, Picked::Rows(&row));
+                                segment.extents_of(offset, view, self.projection, rows)?
+                            }
+                        };
+                        Ok(Some((segment, places)))
+                    })?,
+                };
+                let Some(row) = *row else { continue };
+                if dictionaries.of(candidate.of).is_none() {
+                    dictionaries.add(dictionaries_of(&window[number..], &[]).0?);
+                }
+                let of_segment = dictionaries.of(candidate.of).expect("they were read");
+                let view = view.clone().with_dictionaries(of_segment).with_extents(&extents);
+                is_found[candidate.at] = true;
+                if !found.take(self, keys[candidate.at].number, candidate, &view, row)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+}
+
+/// The part of some keys' places that lies in an interval.
+fn part_of(spanned: &Range<usize>, from: usize, to: usize) -> Range<usize> {
+    spanned.start.max(from)..spanned.end.min(to)
+}
+
+/// Up to which key, of those from one on, they are looked up together: at least one.
+fn end_of_chunk(spanned: &[Range<usize>], from: usize, len: usize) -> usize {
+    let mut count = (len - from).min(LOOKED_UP_AT_ONCE);
+    let lookups = |count| {
+        let spanned = spanned.iter().map(|spanned| part_of(spanned, from, from + count).len());
+        spanned.sum::<usize>()
+    };
+    while count > 1 && lookups(count) > LOOKED_UP_AT_ONCE {
+        count /= 2;
+    }
+    from + count
+}
+
+impl Found {
+    /// Copies a row of a candidate's block. Says whether more is wanted.
+    fn take(
+        &mut self,
+        lookup: &Lookup<'_>,
+        key: u32,
+        candidate: &Candidate,
+        view: &BlockView<'_>,
+        row: u32,
+    ) -> Result<bool> {
+        let of = candidate.of;
+        if self.open.is_empty() {
+            self.open.resize_with(lookup.segments.len(), || None);
+        }
+        let new = || {
+            let rows = RowsBuilder::new(lookup.projection, 1);
+            Open { keys: Vec::new(), rows, bytes: 0 }
+        };
+        let open = self.open[of].get_or_insert_with(new);
+        let damaged = |error| lookup.segments[of].1.damaged(candidate.place.offset, error);
+        open.rows.append_rows(view, &[row]).map_err(damaged)?;
+        open.keys.push((key, open.keys.len() as u32));
+        let bytes = open.rows.string_bytes();
+        self.bytes += bytes - open.bytes;
+        open.bytes = bytes;
+        if bytes >= byte_bounds::batch() {
+            self.hand_on(lookup, of)?;
+        }
+        Ok(self.bytes <= lookup.bytes_max)
+    }
+
+    /// Makes what was found in a segment a part of the answer.
+    fn hand_on(&mut self, lookup: &Lookup<'_>, of: usize) -> Result<()> {
+        if let Some(Open { keys, rows, .. }) = self.open[of].take() {
+            let (number, segment) = lookup.segments[of];
+            let rows = segment.finish(rows)?;
+            if self.hits.is_empty() {
+                // Most calls find rows in one segment.
+                self.hits.reserve_exact(1);
+            }
+            self.hits.push(Hits { of: number, found: keys, rows });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_cut_by_how_many_segments_span_them() {
+        let ends = |spanned: &[Range<usize>], len: usize| -> Vec<usize> {
+            let next = |from: &usize| (*from < len).then(|| end_of_chunk(spanned, *from, len));
+            std::iter::successors(next(&0), next).collect()
+        };
+        assert_eq!(ends(std::slice::from_ref(&(0..10_000)), 10_000), [4_096, 8_192, 10_000]);
+        // Many segments one after the other: as if they were one.
+        let one_after_the_other: Vec<_> = (0..100).map(|at| at * 100..(at + 1) * 100).collect();
+        assert_eq!(ends(&one_after_the_other, 10_000), [4_096, 8_192, 10_000]);
+        assert_eq!(ends(&vec![0..1_000; 8], 1_000), [500, 1_000]);
+        assert_eq!(ends(&vec![0..3; 10_000], 3), [1, 2, 3]);
+        assert_eq!(ends(&[], 5_000), [4_096, 5_000]);
     }
 }

@@ -8,6 +8,7 @@ mod dictionaries;
 mod index;
 mod weights;
 mod extents;
+mod ranks;
 pub mod lookup;
 pub mod fetch;
 pub mod columns;

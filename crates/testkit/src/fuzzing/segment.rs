@@ -13,6 +13,7 @@ use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::columns::ColumnReader;
 use drillcore_storage::segments::fetch::{Wanted, fetch};
+use drillcore_storage::segments::lookup::{Ask, Lookup, Which};
 use drillcore_storage::segments::postings_writer::write_postings;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::segments::segment_check::check_segment;
@@ -89,18 +90,18 @@ fn use_segment(segment: &Segment, layout: &Layout, outcome: &mut Outcome) -> Opt
     let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).chain([&b""[..], b"\x01zzz"]).collect();
     let numbers: Vec<u32> = (0..asked.len() as u32).step_by(asked.len().div_ceil(60)).collect();
     let keys = Keys::from_iter(&asked);
-    for &number in &numbers {
-        outcome.note(segment.has_key(asked[number as usize]));
-    }
     for projection in projections(layout) {
-        outcome.note(segment.get(
-            &keys,
-            &numbers,
-            &projection,
-            usize::MAX,
-            &|key| key.len() % 2 == 0,
-            &|| true,
-        ));
+        let lookup = Lookup {
+            segments: &[(0, segment)],
+            keys: &keys,
+            asked: &numbers,
+            projection: &projection,
+            bytes_max: usize::MAX,
+            which: Which::First,
+            ask: &|_, number| if number % 2 == 0 { Ask::Filter } else { Ask::Block },
+            go_on: &|| true,
+        };
+        outcome.note(lookup.find());
         for (from, to) in [(0, few), (few / 3, few - few / 4), (rows - few, rows)] {
             outcome.note(segment.read(from, to.max(from), &projection));
         }

@@ -238,8 +238,19 @@ fn a_call_over_many_segments_makes_no_more_trips_than_over_one() {
         let request = SampleRequest { n: 100, seed: Some(3), selection, ..Default::default() };
         vec![table.sample(&request).unwrap()]
     };
+    // Keys of all segments, and some that none has.
+    let of_keys = |_: &Selection, table: &TableSnapshot| {
+        let found = table.get(&keys((0..150).map(|id| (id * 7_919) % (ROWS + 5_000))), None);
+        vec![found.unwrap().rows]
+    };
+    let of_one_key = |_: &Selection, table: &TableSnapshot| {
+        let found = table.get(&keys([8 * 1_234]), None).unwrap().rows;
+        vec![found; 100]
+    };
     type Call<'c> = &'c dyn Fn(&Selection, &TableSnapshot) -> Vec<RecordBatch>;
-    let calls: [(&str, Call<'_>, &Selection, f64); 6] = [
+    let calls: [(&str, Call<'_>, &Selection, f64); 8] = [
+        ("rows of keys", &of_keys, &Selection::default(), 3.0),
+        ("row of a key", &of_one_key, &Selection::default(), 5.0),
         ("sample", &drawn, &Selection::default(), 1.0),
         ("sample of a range", &drawn, &range, 2.0),
         ("sample of sets", &drawn, &sets, 3.0),
@@ -454,6 +465,46 @@ fn a_damaged_segment_is_not_merged_and_keeps_nobody_from_writing() {
     assert_eq!(table.snapshot().unwrap().get(&keys([100_000]), None).unwrap().positions, [Some(0)]);
     assert_eq!(db.verify().unwrap().faults.len(), 1);
     db.close().unwrap();
+}
+
+/// Filters of several segments are read together, also of those that are asked in vain.
+#[test]
+fn damage_of_an_older_segment_does_not_matter_to_keys_that_a_newer_one_has() {
+    let files = MemoryDirectory::new();
+    let options = || Options { cache_bytes: 0, ..Options::default() };
+    let ids = |part: i64| (0..2_000).map(move |id| id * 3 + part);
+    {
+        let db = Database::open_in(Arc::new(files.clone()), options()).unwrap();
+        let table = db.create_table("events", Events::spec()).unwrap();
+        let _hold = db.hold_maintenance();
+        for part in 0..3 {
+            EVENTS.append(&table, &ids(part).collect::<Vec<_>>());
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+    }
+    let names = files.list().unwrap().into_iter().filter(|name| name.starts_with("segment-"));
+    let oldest = names.min().unwrap();
+    let intact = drillcore::directory::read_file(&files, &oldest).unwrap();
+    let (mut failed_newest, mut failed_oldest) = (0, 0);
+    for at in (0..intact.len()).step_by(4096) {
+        let mut bytes = intact.clone();
+        bytes[at + 20] ^= 1;
+        files.remove(&oldest).unwrap();
+        files.create(&oldest).unwrap().write_all(&bytes).unwrap();
+        let Ok(db) = Database::open_in(Arc::new(files.clone()), options()) else { continue };
+        let _hold = db.hold_maintenance();
+        let snapshot = db.table("events").unwrap().snapshot().unwrap();
+        let fails = |part: i64| {
+            let asked: Vec<i64> = ids(part).skip(800).step_by(20).take(40).collect();
+            let found = snapshot.get(&keys(asked.iter().copied()), None);
+            usize::from(found.is_err())
+        };
+        failed_newest += fails(2);
+        failed_oldest += fails(0);
+    }
+    assert_eq!(failed_newest, 0);
+    assert!(failed_oldest > 3, "{failed_oldest}");
 }
 
 #[test]
