@@ -5,6 +5,7 @@
 //! Modules, from the ground up:
 
 pub mod sync;
+pub mod background;
 pub mod error;
 pub(crate) mod few;
 pub mod files;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::{io, mem};
 
+use drillcore_storage::background::be_in_background;
 use drillcore_storage::files::process::Process;
 use parking_lot::Mutex;
 
@@ -51,7 +52,11 @@ impl ThreadsBeside {
         for ended in threads.extract_if(.., |beside| beside.thread.is_finished()) {
             let _ = ended.thread.join();
         }
-        let thread = Builder::new().name(name.to_string()).spawn(move || work(&of_work))?;
+        let work = move || {
+            be_in_background();
+            work(&of_work);
+        };
+        let thread = Builder::new().name(name.to_string()).spawn(work)?;
         threads.push(Beside { thread, stopped });
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::schema::TableSchema;
+use drillcore_storage::background::be_in_background;
 use drillcore_storage::files::directory::Directory;
 use drillcore_storage::files::local_directory::LocalDirectory;
 use drillcore_storage::files::memory_directory::MemoryDirectory;
@@ -203,7 +204,10 @@ impl Writer {
             let duty = if is_first_of_several { Duty::Memory } else { Duty::Everything };
             let workers = self.workers.clone();
             let now_and_then = move |core: &Arc<Core>| expire_now_and_then(core, &workers.expiry);
-            let work = Box::new(move || scheduler::work(&core, duty, now_and_then));
+            let work = Box::new(move || {
+                be_in_background();
+                scheduler::work(&core, duty, now_and_then);
+            });
             let worker = start(format!("drillcore-maintenance-{number}"), work)
                 .map_err(|error| Error::io("cannot start a thread for maintenance", error))?;
             self.workers.maintenance.lock().push(worker);
@@ -269,6 +273,37 @@ mod tests {
             assert!(error.to_string().contains("cannot start a thread"), "{error}");
             Writer::open_in(directory(), options).unwrap().close(&Interrupt::never()).unwrap();
         }
+    }
+
+    /// See `drillcore_storage::background`.
+    #[test]
+    #[cfg(all(target_os = "linux", not(feature = "shuttle")))]
+    fn threads_of_maintenance_interrupt_no_others() {
+        let (sender, started) = std::sync::mpsc::channel();
+        let start = |name: String, work: Work| {
+            let sender = sender.clone();
+            thread::Builder::new().name(name).spawn(move || {
+                sender.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+                work();
+            })
+        };
+        let options = Options { maintenance_threads: 2, ..Options::default() };
+        let writer =
+            Writer::open_starting(Arc::new(MemoryDirectory::new()), options, start).unwrap();
+        for thread in started.iter().take(2) {
+            let stat = std::path::Path::new("/proc").join(thread).join("stat");
+            let is_batch = || {
+                // Behind the name, the 39th field is the policy; 3 is that of batches.
+                let line = std::fs::read_to_string(&stat).unwrap();
+                line.rsplit(')').next().unwrap().split_whitespace().nth(38) == Some("3")
+            };
+            let since = std::time::Instant::now();
+            while !is_batch() {
+                assert!(since.elapsed().as_secs() < 20);
+                thread::yield_now();
+            }
+        }
+        writer.close(&Interrupt::never()).unwrap();
     }
 
     #[test]
