@@ -15,10 +15,9 @@ pub fn be_in_background() {
     }
 }
 
+#[cfg(all(target_os = "linux", not(feature = "shuttle")))]
 #[cfg(test)]
 mod tests {
-    #![cfg(all(target_os = "linux", not(feature = "shuttle")))]
-
     use std::fs;
     use std::thread;
 

@@ -7,7 +7,7 @@
 pub mod sync;
 pub mod background;
 pub mod error;
-pub(crate) mod few;
+pub mod few;
 pub mod files;
 pub mod log;
 pub mod manifest;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use drillcore_format::key::{Bound, Keys};
 use drillcore_format::rows::Projection;
+use drillcore_storage::few::Few;
 use drillcore_storage::segments::lookup::{Ask, Hits, Lookup, Which};
 use drillcore_storage::segments::segment::Segment;
 
@@ -93,8 +94,8 @@ impl KeyLookup<'_> {
         pieces: &mut &'p [Piece],
         asked: &[u32],
         lookups_max: usize,
-    ) -> Vec<(usize, &'p Segment)> {
-        let (mut segments, mut lookups) = (Vec::new(), 0);
+    ) -> Few<(usize, &'p Segment)> {
+        let (mut segments, mut lookups) = (Few::new(), 0);
         while let Some((newest, older)) = pieces.split_last()
             && let Some(segment) = newest.unerased_segment()
         {

@@ -188,12 +188,8 @@ impl<'a> Lookup<'a> {
                 if blocks.is_empty() {
                     break;
                 }
-                let mut is_read: Few<bool> = smallvec![false; keys.len()];
-                let mut is_turn = |at: usize| !std::mem::replace(&mut is_read[at], true);
-                let (now, later): (Few<_>, Few<_>) = match self.which {
-                    Which::First if spanned.len() > 1 => {
-                        blocks.into_iter().partition(|block| is_turn(block.at))
-                    }
+                let (now, later) = match self.which {
+                    Which::First if spanned.len() > 1 => first_of_each(blocks, keys.len()),
                     _ => (blocks, Few::new()),
                 };
                 if !self.read(&keys, &now, &mut dictionaries, &mut is_found, &mut found)? {
@@ -356,6 +352,12 @@ impl<'a> Lookup<'a> {
             Ok(true)
         })
     }
+}
+
+/// Of each key the first block, and all others.
+fn first_of_each(blocks: Few<Candidate>, keys: usize) -> (Few<Candidate>, Few<Candidate>) {
+    let mut has_one: Few<bool> = smallvec![false; keys];
+    blocks.into_iter().partition(|block| !std::mem::replace(&mut has_one[block.at], true))
 }
 
 /// The part of some keys' places that lies in an interval.
