@@ -124,7 +124,7 @@ pub fn drop_table(core: &Core, id: TableId, name: &str) -> Result<()> {
         jobs::remove_log_before(core, wal, needed_from, version);
     }
     // Dropping the last handle of a segment removes its file, which takes long.
-    drop(table);
+    core.removals.in_one_sweep(|| drop(table));
     Ok(())
 }
 

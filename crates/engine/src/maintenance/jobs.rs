@@ -180,7 +180,7 @@ impl Drop for Picked<'_> {
         // Who compacts runs in memory looks for more to do, or says that there is: that is every few commits.
         let is_small = matches!(job, Job::CompactRuns { .. });
         // Files that were merged away go with their last user, so it has to be gone before closing goes on.
-        drop(job);
+        self.core.removals.in_one_sweep(|| drop(job));
         if thread::panicking() {
             self.core.fail(&Error::new(ErrorKind::ReadOnly, "a job of maintenance panicked"));
         }

@@ -343,6 +343,15 @@ impl DeferredRemovals {
         }
     }
 
+    /// Does something that may defer many files, each with a sweep of its own, and sweeps once afterwards: each sweep lists the
+    /// directory.
+    pub fn in_one_sweep(&self, defer: impl FnOnce()) {
+        let sweeping = self.sweeping.try_lock();
+        defer();
+        drop(sweeping);
+        self.sweep();
+    }
+
     /// Removes nothing from now on, also not in a sweep under way elsewhere: others may open the files.
     pub fn close(&self) {
         self.sweeping.lock().is_closed = true;
@@ -392,6 +401,22 @@ mod tests {
 
     fn at(edit: u64) -> ManifestVersion {
         ManifestVersion { file: 1, edit }
+    }
+
+    #[test]
+    fn files_that_are_deferred_together_go_in_one_sweep() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory: Arc<dyn Directory> = Arc::new(LocalDirectory::open(folder.path()).unwrap());
+        let removals = DeferredRemovals::new(directory.clone());
+        removals.in_one_sweep(|| {
+            for name in ["a", "b"] {
+                directory.create(name).unwrap().write_all(b"12345").unwrap();
+                removals.defer(name.into(), 5, at(1));
+                removals.sweep();
+            }
+            assert_eq!(directory.list().unwrap().len(), 2, "not yet");
+        });
+        assert!(directory.list().unwrap().is_empty());
     }
 
     #[test]
