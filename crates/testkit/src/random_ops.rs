@@ -98,7 +98,7 @@ impl RandomOps {
             cache_bytes: [0, 100_000, 16 << 20][rng.below(3) as usize],
             maintenance_threads: 1 + rng.below(2) as usize,
             wal_bytes_max: [200_000, 1 << 30][rng.below(2) as usize],
-            segment_bytes: [10_000, 200_000, 1 << 30][rng.below(3) as usize],
+            segment_bytes: [40_000, 200_000, 1 << 30][rng.below(3) as usize],
             ..Default::default()
         };
         let files_max = [2, 5, 1_000][rng.below(3) as usize];

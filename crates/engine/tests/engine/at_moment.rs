@@ -240,46 +240,53 @@ fn a_named_snapshot_is_a_moment_also_of_the_pair_and_after_it_was_dropped() {
 
 #[test]
 fn rows_that_expire_later_are_shown_at_an_earlier_moment() {
+    // Each waits until some rows have expired.
+    thread::scope(|scope| {
+        for merge in [Merge::Append, Merge::Upsert] {
+            scope.spawn(|| show_what_has_expired(merge));
+        }
+    });
+}
+
+fn show_what_has_expired(merge: Merge) {
     let second =
         || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
-    for merge in [Merge::Append, Merge::Upsert] {
-        let folder = tempfile::tempdir().unwrap();
-        let db = Database::open(folder.path(), Options::default()).unwrap();
-        let time = DataType::Timestamp(TimeUnit::Second, None);
-        let columns = schema_of(&[("id", DataType::Int64, false), ("at", time, false)]);
-        let spec = TableSpec::new(columns.clone(), ["id"]).merge(merge);
-        let table = db.create_table("t", spec).unwrap();
-        let now = second();
-        // One row per second, of which more expire with each.
-        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
-        let ats: ArrayRef =
-            Arc::new(TimestampSecondArray::from_iter_values((0..100).map(|id| now - 50 + id)));
-        let rows = RecordBatch::try_new(columns, vec![ids, ats]).unwrap();
-        table.append(&rows, OnError::Raise).unwrap();
-        table.set_ttl(Some(("at", Duration::from_secs(10)))).unwrap();
-        db.flush().unwrap();
-        let count = |db: &Database| db.snapshot().unwrap().table("t").unwrap().rows().unwrap();
-        let reader = open(folder.path());
-        let (moment, shown) = reader.snapshot_with_moment().unwrap();
-        assert!(moment.clock().is_some_and(|clock| clock as i64 >= now));
-        let then = shown.table("t").unwrap().rows().unwrap();
-        assert!((1..100).contains(&then), "{then} rows");
-        let fixed = open_at(folder.path(), at(&moment)).unwrap();
-        // By the pair alone, the time of the opening counts, and stays.
-        let pair = At::Moment(Moment::new(moment.version(), moment.lsn()));
-        let of_pair = open_at(folder.path(), pair).unwrap();
-        let at_opening = count(&of_pair);
-        while second() < now + 4 {
-            thread::sleep(Duration::from_millis(50));
-        }
-        db.compact().unwrap();
-        assert!(count(&reader) < then, "a reader goes on with the time");
-        assert!(count(&of_pair) == at_opening && at_opening <= then);
-        let clock = of_pair.moment().unwrap().clock().unwrap() as i64;
-        assert_eq!(at_opening as i64, 59 - (clock - now), "what had not expired by its clock");
-        assert_eq!(count(&fixed), then);
-        assert_eq!(count(&open_at(folder.path(), at(&moment)).unwrap()), then);
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let time = DataType::Timestamp(TimeUnit::Second, None);
+    let columns = schema_of(&[("id", DataType::Int64, false), ("at", time, false)]);
+    let spec = TableSpec::new(columns.clone(), ["id"]).merge(merge);
+    let table = db.create_table("t", spec).unwrap();
+    let now = second();
+    // One row per second, of which more expire with each.
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+    let ats: ArrayRef =
+        Arc::new(TimestampSecondArray::from_iter_values((0..100).map(|id| now - 50 + id)));
+    let rows = RecordBatch::try_new(columns, vec![ids, ats]).unwrap();
+    table.append(&rows, OnError::Raise).unwrap();
+    table.set_ttl(Some(("at", Duration::from_secs(10)))).unwrap();
+    db.flush().unwrap();
+    let count = |db: &Database| db.snapshot().unwrap().table("t").unwrap().rows().unwrap();
+    let reader = open(folder.path());
+    let (moment, shown) = reader.snapshot_with_moment().unwrap();
+    assert!(moment.clock().is_some_and(|clock| clock as i64 >= now));
+    let then = shown.table("t").unwrap().rows().unwrap();
+    assert!((1..100).contains(&then), "{then} rows");
+    let fixed = open_at(folder.path(), at(&moment)).unwrap();
+    // By the pair alone, the time of the opening counts, and stays.
+    let pair = At::Moment(Moment::new(moment.version(), moment.lsn()));
+    let of_pair = open_at(folder.path(), pair).unwrap();
+    let at_opening = count(&of_pair);
+    while second() < now + 4 {
+        thread::sleep(Duration::from_millis(50));
     }
+    db.compact().unwrap();
+    assert!(count(&reader) < then, "a reader goes on with the time");
+    assert!(count(&of_pair) == at_opening && at_opening <= then);
+    let clock = of_pair.moment().unwrap().clock().unwrap() as i64;
+    assert_eq!(at_opening as i64, 59 - (clock - now), "what had not expired by its clock");
+    assert_eq!(count(&fixed), then);
+    assert_eq!(count(&open_at(folder.path(), at(&moment)).unwrap()), then);
 }
 
 /// Three readers at one moment agree, while the writer appends, deletes, flushes and merges.

@@ -287,36 +287,43 @@ fn a_delete_counts_what_was_shown() {
 
 #[test]
 fn rows_expire_while_time_passes_and_named_snapshots_keep_them() {
-    for kind in KINDS {
-        let mut events = Events { granularity: Granularity::SECOND, ..Events::new(kind) };
-        let folder = tempfile::tempdir().unwrap();
-        let db = Database::open(folder.path(), Options::default()).unwrap();
-        let table = db.create_table("t", events.spec()).unwrap();
-        table.set_ttl(hours(6)).unwrap();
-        // The rows are a little younger than six hours, and then as old. A step of a rollup table lasts a second more.
-        let lasts = 3;
-        events.now += lasts - HOUR / 2;
-        let rows: Vec<Row> = (0..100).map(|id| (id, 6)).collect();
-        events.append(&table, &rows);
-        events.append(&table, &[(200, 1)]);
-        db.flush().unwrap();
-        let reader = Database::open_read_only(folder.path(), ReadOptions::default()).unwrap();
-        let before = table.snapshot().unwrap();
-        let kept = db.named_snapshot("kept").unwrap().table("t").unwrap();
-        let seen_by_reader = reader.table("t").unwrap().snapshot().unwrap();
-        assert_eq!(before.rows().unwrap(), 101, "{kind:?}");
-        std::thread::sleep(Duration::from_secs(lasts as u64 + 1));
-        assert_eq!(table.snapshot().unwrap().rows().unwrap(), 1, "{kind:?}");
-        assert_eq!(reader.table("t").unwrap().snapshot().unwrap().rows().unwrap(), 1, "{kind:?}");
-        for snapshot in [before, kept, seen_by_reader] {
-            assert_eq!(snapshot.rows().unwrap(), 101, "{kind:?}");
+    // Each waits until its rows have expired.
+    std::thread::scope(|scope| {
+        for kind in KINDS {
+            scope.spawn(move || expire_while_time_passes(kind));
         }
-        db.close().unwrap();
-        let db = Database::open(folder.path(), Options::default()).unwrap();
-        let kept = db.named_snapshot("kept").unwrap().table("t").unwrap();
-        assert_eq!(kept.rows().unwrap(), 101, "{kind:?}: opened anew");
-        assert_eq!(db.table("t").unwrap().snapshot().unwrap().rows().unwrap(), 1, "{kind:?}");
+    });
+}
+
+fn expire_while_time_passes(kind: Kind) {
+    let mut events = Events { granularity: Granularity::SECOND, ..Events::new(kind) };
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", events.spec()).unwrap();
+    table.set_ttl(hours(6)).unwrap();
+    // The rows are a little younger than six hours, and then as old. A step of a rollup table lasts a second more.
+    let lasts = 3;
+    events.now += lasts - HOUR / 2;
+    let rows: Vec<Row> = (0..100).map(|id| (id, 6)).collect();
+    events.append(&table, &rows);
+    events.append(&table, &[(200, 1)]);
+    db.flush().unwrap();
+    let reader = Database::open_read_only(folder.path(), ReadOptions::default()).unwrap();
+    let before = table.snapshot().unwrap();
+    let kept = db.named_snapshot("kept").unwrap().table("t").unwrap();
+    let seen_by_reader = reader.table("t").unwrap().snapshot().unwrap();
+    assert_eq!(before.rows().unwrap(), 101, "{kind:?}");
+    std::thread::sleep(Duration::from_secs(lasts as u64 + 1));
+    assert_eq!(table.snapshot().unwrap().rows().unwrap(), 1, "{kind:?}");
+    assert_eq!(reader.table("t").unwrap().snapshot().unwrap().rows().unwrap(), 1, "{kind:?}");
+    for snapshot in [before, kept, seen_by_reader] {
+        assert_eq!(snapshot.rows().unwrap(), 101, "{kind:?}");
     }
+    db.close().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let kept = db.named_snapshot("kept").unwrap().table("t").unwrap();
+    assert_eq!(kept.rows().unwrap(), 101, "{kind:?}: opened anew");
+    assert_eq!(db.table("t").unwrap().snapshot().unwrap().rows().unwrap(), 1, "{kind:?}");
 }
 
 #[test]
