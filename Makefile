@@ -23,6 +23,10 @@ demo: extension
 	@PYTHONPATH=python/examples $(BIN)/python -m flights_demo
 
 test: doing := runs every test, in Rust and in Python: 20 to 25 minutes from a clean checkout
+# Some tests wait, for a slow disk or for time to pass. With a third one at once, two cores are busy meanwhile.
+ifeq ($(shell getconf _NPROCESSORS_ONLN),2)
+test: export RUST_TEST_THREADS ?= 3
+endif
 test: announcement extension $(STAMP)/spark-packages
 	cargo test --workspace
 	cd python && ../$(BIN)/python -m pytest -n 2 --dist loadgroup
