@@ -277,7 +277,7 @@ mod tests {
 
     /// See `drillcore_storage::background`.
     #[test]
-    #[cfg(all(target_os = "linux", not(feature = "shuttle")))]
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(feature = "shuttle")))]
     fn threads_of_maintenance_interrupt_no_others() {
         let (sender, started) = std::sync::mpsc::channel();
         let start = |name: String, work: Work| {

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::background::be_in_foreground;
 use crate::files::reads::{ReadBytes, ReadRequest, TakeRead, read_in_turn};
 
 /// Reads under way at the same time: of a device that answers in 20 ms, 12,000 come in a second ...
@@ -107,6 +108,7 @@ fn add(tasks: impl Iterator<Item = Task>) {
 
 /// What a thread does.
 fn serve() {
+    be_in_foreground();
     IS_READER.set(true);
     let mut state = STATE.lock();
     let mut last = Instant::now();
