@@ -343,13 +343,17 @@ impl DeferredRemovals {
         }
     }
 
-    /// Does something that may defer many files, each with a sweep of its own, and sweeps once afterwards: each sweep lists the
-    /// directory.
+    /// Does something that may defer files, each with a sweep of its own, and if any were, sweeps once afterwards: each sweep lists
+    /// the directory.
     pub fn in_one_sweep(&self, defer: impl FnOnce()) {
+        let deferred = self.waiting().deferred;
         let sweeping = self.sweeping.try_lock();
         defer();
         drop(sweeping);
-        self.sweep();
+        // What others deferred meanwhile they have left to this thread.
+        if self.waiting().deferred != deferred {
+            self.sweep();
+        }
     }
 
     /// Removes nothing from now on, also not in a sweep under way elsewhere: others may open the files.
