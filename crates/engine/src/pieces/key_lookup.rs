@@ -16,7 +16,7 @@ use crate::pieces::piece::{Piece, SortedArray};
 
 /// Keys that are looked for together in a piece of which rows were erased.
 const KEYS_AT_ONCE: usize = 256;
-/// How many segments that span it are asked for a key at first, of one key and of several.
+/// How many more segments that span it are asked for a key than were asked before, of one key and of several.
 const SEGMENTS_OF_ONE_KEY: usize = 1;
 const SEGMENTS_OF_A_KEY: usize = 4;
 
@@ -40,15 +40,18 @@ impl KeyLookup<'_> {
     ///
     /// These are asked from the newest on until one has the key. Of the segments that span one key, the newest is asked first, then
     /// the next two, then four, and so on: so it takes at most twice the pages of asking one after the other. Several keys are looked for
-    /// in four segments each at first, counted over all keys together, then in eight, and so on.
+    /// in four segments each at first, then in eight, and so on, counted over all keys together: so it takes at most twice the pages, and four
+    /// per key.
     pub fn newest(&self, pieces: &[Piece], asked: &[u32]) -> Result<Vec<Hits>> {
         let (mut rest, mut missing) = (pieces, Cow::Borrowed(asked));
         let mut is_found = Vec::new();
         let (mut hits, mut bytes) = (Vec::new(), 0);
-        let mut lookups_max = match asked.len() {
+        let segments_more = match asked.len() {
             1 => SEGMENTS_OF_ONE_KEY,
-            keys => keys.saturating_mul(SEGMENTS_OF_A_KEY),
+            _ => SEGMENTS_OF_A_KEY,
         };
+        // How many segments a key was looked for in, on average.
+        let mut segments_asked = 0;
         while let Some((newest, older)) = rest.split_last()
             && !missing.is_empty()
             && bytes <= self.bytes_max
@@ -56,8 +59,10 @@ impl KeyLookup<'_> {
             let lookup = KeyLookup { bytes_max: self.bytes_max - bytes, ..*self };
             let mut found = match newest.unerased_segment() {
                 Some(_) => {
-                    let segments = self.segments_that_span(&mut rest, &missing, lookups_max);
-                    lookups_max = lookups_max.saturating_mul(2);
+                    let lookups_max = missing.len().saturating_mul(segments_asked + segments_more);
+                    let (segments, lookups) =
+                        self.segments_that_span(&mut rest, &missing, lookups_max);
+                    segments_asked += lookups / missing.len();
                     lookup.newest_in_segments(&segments, rest, &missing)?
                 }
                 None => {
@@ -88,28 +93,28 @@ impl KeyLookup<'_> {
     }
 
     /// Takes the newest segments off a list of pieces, as many as span the keys `lookups_max` times in all, and at least one that
-    /// spans any. Gives those that do, each with its number, from the newest.
+    /// spans any. Gives those that do, each with its number, from the newest, and how often they span one.
     fn segments_that_span<'p>(
         &self,
         pieces: &mut &'p [Piece],
         asked: &[u32],
         lookups_max: usize,
-    ) -> Few<(usize, &'p Segment)> {
+    ) -> (Few<(usize, &'p Segment)>, usize) {
         let (mut segments, mut lookups) = (Few::new(), 0);
         while let Some((newest, older)) = pieces.split_last()
             && let Some(segment) = newest.unerased_segment()
         {
             let spanned = self.spanned(newest, asked).len();
             if spanned > 0 {
-                lookups += spanned;
-                if lookups > lookups_max && !segments.is_empty() {
+                if lookups + spanned > lookups_max && !segments.is_empty() {
                     break;
                 }
+                lookups += spanned;
                 segments.push((older.len(), segment));
             }
             *pieces = older;
         }
-        segments
+        (segments, lookups)
     }
 
     /// The newest row of each key in the first of some segments that has it, which are given with their numbers among the pieces, the `older`
@@ -197,7 +202,10 @@ impl KeyLookup<'_> {
     ) -> Result<Vec<Hits>> {
         let KeyLookup { keys, projection, bytes_max, interrupt } = *self;
         let interrupted = Asked::new(interrupt);
-        let go_on = || interrupted.go_on_shortly();
+        let go_on = |keys: usize| match keys {
+            1 => interrupted.go_on_shortly(),
+            _ => interrupted.go_on(),
+        };
         let go_on = &go_on;
         let lookup = Lookup { segments, keys, asked, projection, bytes_max, which, ask, go_on };
         let hits = lookup.find()?;

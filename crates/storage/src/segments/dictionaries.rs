@@ -143,16 +143,23 @@ impl Ahead {
         (read.map(ahead), payloads)
     }
 
-    /// Holds those of other segments as well: all, or the others alone if that would be many bytes.
+    /// Holds those of other segments as well, which come next. If that would be many bytes, those that were held are let go, the last first:
+    /// segments that are read in turn find the first ones again.
     pub fn add(&mut self, others: Ahead) {
-        let bytes = |ahead: &Ahead| ahead.0.iter().map(|read| read.bytes).sum::<u64>();
-        if self.0.is_empty() || bytes(self) + bytes(&others) > BYTES_HELD {
+        if self.0.is_empty() {
             *self = others;
             return;
         }
+        let next: Few<usize> = others.0.iter().map(|read| read.of).collect();
         for read in others.0 {
             if let Err(at) = self.0.binary_search_by_key(&read.of, |held| held.of) {
                 self.0.insert(at, read);
+            }
+        }
+        let mut bytes: u64 = self.0.iter().map(|read| read.bytes).sum();
+        for at in (0..self.0.len()).rev() {
+            if bytes > BYTES_HELD && !next.contains(&self.0[at].of) {
+                bytes -= self.0.remove(at).bytes;
             }
         }
     }
@@ -161,5 +168,31 @@ impl Ahead {
     pub fn of(&self, number: usize) -> Option<&Dictionaries> {
         let at = self.0.binary_search_by_key(&number, |read| read.of).ok()?;
         Some(&self.0[at].dictionaries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(segments: &[(usize, u64)]) -> Ahead {
+        let read = |&(of, mebibytes)| Read { of, bytes: mebibytes << 20, dictionaries: Few::new() };
+        Ahead(segments.iter().map(read).collect())
+    }
+
+    #[test]
+    fn dictionaries_that_come_next_and_the_first_of_the_others_are_held() {
+        let mut held = of(&[(0, 5), (1, 5)]);
+        let mut check = |added: &[(usize, u64)], expected: &[usize]| {
+            held.add(of(added));
+            let numbers: Vec<usize> = held.0.iter().map(|read| read.of).collect();
+            assert_eq!(numbers, expected);
+        };
+        check(&[(4, 5)], &[0, 1, 4]);
+        // Those that are there already take no more room.
+        check(&[(1, 5), (4, 5)], &[0, 1, 4]);
+        check(&[(2, 5)], &[0, 1, 2]);
+        check(&[(3, 40)], &[3]);
+        check(&[(5, 1), (6, 1)], &[5, 6]);
     }
 }

@@ -44,8 +44,9 @@ pub struct Lookup<'a> {
     pub which: Which,
     /// How a segment that spans a key is asked for it: by its place in `segments` and the key's number.
     pub ask: &'a dyn Fn(usize, u32) -> Ask,
-    /// Asked before some keys; if it says no, what was found so far is returned.
-    pub go_on: &'a dyn Fn() -> bool,
+    /// Asked before each step, by how many keys it looks up; once it says no, it does so for good, and what was found so far is
+    /// returned.
+    pub go_on: &'a dyn Fn(usize) -> bool,
 }
 
 /// Which rows of a key are wanted.
@@ -160,8 +161,11 @@ impl Segment {
 }
 
 impl<'a> Lookup<'a> {
-    /// The rows that were found, in order for each segment.
+    /// The rows that were found. Those of a segment are in order where the rows of each are wanted, or there is no other.
     pub fn find(&self) -> Result<Vec<Hits>> {
+        if self.segments.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut found = Found::default();
         let mut dictionaries = dictionaries::Ahead::default();
         let range = |(_, segment): &(usize, &Segment)| {
@@ -170,8 +174,11 @@ impl<'a> Lookup<'a> {
         };
         let spanned: Few<Range<usize>> = self.segments.iter().map(range).collect();
         let mut from = 0;
-        while from < self.asked.len() && found.bytes <= self.bytes_max && (self.go_on)() {
+        while from < self.asked.len() && found.bytes <= self.bytes_max {
             let to = end_of_chunk(&spanned, from, self.asked.len());
+            if !(self.go_on)(to - from) {
+                break;
+            }
             let key = |&number: &u32| self.key(number);
             let keys: Few<Key<'_>> = self.asked[from..to].iter().map(key).collect();
             let Candidates { mut blocks, unread } = self.candidates(&spanned, from, &keys);
@@ -317,7 +324,7 @@ impl<'a> Lookup<'a> {
                 has_extents && window.iter().any(|found| found.place.extent_bytes > 0);
             let mut ahead = ExtentsAhead::default();
             for (number, (candidate, (row, view))) in window.iter().zip(&views).enumerate() {
-                if !(self.go_on)() {
+                if !(self.go_on)(1) {
                     return Ok(false);
                 }
                 let extents = match has_extents {

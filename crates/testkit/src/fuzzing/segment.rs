@@ -99,7 +99,7 @@ fn use_segment(segment: &Segment, layout: &Layout, outcome: &mut Outcome) -> Opt
             bytes_max: usize::MAX,
             which: Which::First,
             ask: &|_, number| if number % 2 == 0 { Ask::Filter } else { Ask::Block },
-            go_on: &|| true,
+            go_on: &|_| true,
         };
         outcome.note(lookup.find());
         for (from, to) in [(0, few), (few / 3, few - few / 4), (rows - few, rows)] {
