@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use drillcore_format::byte_bounds;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::rows::Layout;
@@ -27,6 +28,10 @@ use crate::state::core::Core;
 
 /// Rows that are moved at once, unless they are long.
 const BATCH_ROWS: usize = 4096;
+/// How many chunks are read ahead of all inputs together. Of more inputs they are smaller, but no smaller than this share: else blocks that
+/// are read together would be read twice.
+const CHUNKS_AHEAD: usize = 4;
+const CHUNK_SHARE_MIN: usize = 16;
 /// Bytes that are written between two looks at what the disk has left.
 const LOOK_BYTES: u64 = 1 << 20;
 /// Ordinals of a segment are 32-bit. Partitions are about equal only, so they are made of fewer rows than that.
@@ -199,12 +204,15 @@ fn write_rows(
     let total: u64 = share.sum();
     let all = layout.all();
     let interrupt = Interrupt::never();
+    let chunk = byte_bounds::chunk();
+    let share = chunk * CHUNKS_AHEAD / rows.by_piece().count().max(1);
+    let chunk_bytes = share.clamp(chunk / CHUNK_SHARE_MIN, chunk);
     let sources = PieceSource::of(rows, &all, Direction::Forward, None, &interrupt)
-        .map(|(piece, source)| (piece, source.in_checked_order()));
+        .map(|(piece, source)| (piece, source.in_checked_order().in_chunks_of(chunk_bytes)));
     let fold = TablePolicy::of(layout).fold();
     let (mut carried, sources) = CarriedLiveness::of(layout, &fold, rows.pieces(), sources);
     let merger = Merger::new(sources, Direction::Forward, fold, BATCH_ROWS);
-    let mut merger = merger.map_err(Error::of_input)?;
+    let mut merger = merger.map_err(Error::of_input)?.in_batches_of(chunk);
     let mut looked_for = 0;
     while let Some(rows) = merger.next_rows().map_err(Error::of_input)? {
         (within.go_on)()?;

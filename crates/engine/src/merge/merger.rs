@@ -135,6 +135,11 @@ impl<S: RowSource> Merger<S> {
         self
     }
 
+    /// Closes a batch at fewer bytes of keys and strings.
+    pub fn in_batches_of(self, batch_bytes: usize) -> Merger<S> {
+        Merger { batch_bytes, ..self }
+    }
+
     /// Gives rows without their keys, which need not be copied then. Rows of which several become one still need them.
     pub fn without_keys(mut self) -> Merger<S> {
         self.drops_keys = !self.fold.combines();

@@ -40,8 +40,9 @@ pub struct PieceSource {
     piece: Piece,
     projection: Projection,
     reader: SequentialReader,
-    /// Rows read at once from blocks.
+    /// Rows read at once from blocks, and their bytes of keys and strings.
     chunk_rows: u64,
+    chunk_bytes: usize,
     direction: Direction,
     rest: Rest,
     /// Rows that were read with those of other sources; they come before the rest.
@@ -121,6 +122,7 @@ impl PieceSource {
             piece,
             projection,
             chunk_rows: CHUNK_ROWS,
+            chunk_bytes: byte_bounds::chunk(),
             direction,
             rest,
             ready: VecDeque::new(),
@@ -152,6 +154,11 @@ impl PieceSource {
             _ => SequentialReader::of_rows(piece, projection),
         };
         Ok(PieceSource { reader, chunk_rows, ..self })
+    }
+
+    /// The same rows, of which no more are read at once than have some bytes of keys and strings, and one.
+    pub fn in_chunks_of(self, chunk_bytes: usize) -> PieceSource {
+        PieceSource { chunk_bytes, ..self }
     }
 
     /// The same rows for who decodes them once they are merged: texts by code stay so, and what is moved of a row is a code.
@@ -317,13 +324,19 @@ impl PieceSource {
             None => {
                 let len = up_to_multiple(&range, self.direction, self.chunk_rows);
                 let ahead = take_next(&mut range.clone(), self.direction, len);
-                let end = match self.direction {
-                    Direction::Forward => End::First,
-                    Direction::Reverse => End::Last,
-                };
-                let bytes_max = byte_bounds::chunk();
-                let chunk = self.piece.portion(ahead, end, &self.projection, bytes_max)?;
-                (self.reader.read_rows(chunk.clone())?, chunk)
+                match self.direction {
+                    Direction::Forward => {
+                        let first = ahead.start;
+                        let rows = self.reader.read_some(ahead, self.chunk_bytes)?;
+                        let chunk = first..first + rows.len() as u64;
+                        (rows, chunk)
+                    }
+                    Direction::Reverse => {
+                        let (last, bytes_max) = (End::Last, self.chunk_bytes);
+                        let chunk = self.piece.portion(ahead, last, &self.projection, bytes_max)?;
+                        (self.reader.read_rows(chunk.clone())?, chunk)
+                    }
+                }
             }
         };
         take_next(&mut range, self.direction, chunk.end - chunk.start);

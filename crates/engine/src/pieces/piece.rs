@@ -405,9 +405,25 @@ impl Piece {
 
     /// The rows `from..to` in sequence, past the cache. For many rows in a row.
     pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
+        self.read_some(from..to, projection, usize::MAX)
+    }
+
+    /// The first of these rows, about as many as have `bytes_max` of keys and strings, at least one.
+    pub fn read_some(
+        &self,
+        ordinals: Range<u64>,
+        projection: &Projection,
+        bytes_max: usize,
+    ) -> Result<Rows> {
+        let Range { start, end } = ordinals;
         match &self.array {
-            SortedArray::Run(run) => Ok(run.slice(from, to, projection)),
-            SortedArray::Segment(segment) => Ok(segment.read(from, to, projection)?),
+            SortedArray::Run(run) => {
+                let portion = run.portion(ordinals, End::First, projection, bytes_max);
+                Ok(run.slice(portion.start, portion.end, projection))
+            }
+            SortedArray::Segment(segment) => {
+                Ok(segment.read_some(start, end, projection, bytes_max)?)
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use drillcore_format::dictionary::Dictionary;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_storage::segments::columns::ColumnReader;
+use drillcore_storage::segments::segment::End;
 
 use crate::error::Result;
 use crate::pieces::piece::Piece;
@@ -66,11 +67,6 @@ impl SequentialReader {
             chunk_rows,
             dictionaries: None,
         })
-    }
-
-    /// What is read.
-    pub fn projection(&self) -> &Projection {
-        &self.projection
     }
 
     /// Whether there are columns to read.
@@ -140,13 +136,19 @@ impl SequentialReader {
 
     /// The rows of a range, from blocks, or from a run.
     pub fn read_rows(&mut self, ordinals: Range<u64>) -> Result<Rows> {
+        self.read_some(ordinals, usize::MAX)
+    }
+
+    /// The first of these rows, about as many as have `bytes_max` of keys and strings, at least one.
+    pub fn read_some(&mut self, ordinals: Range<u64>, bytes_max: usize) -> Result<Rows> {
         if let (Some((layout, key)), Some(run)) = (&self.key, self.piece.run()) {
-            return run.slice_by_columns(ordinals, &self.projection, layout, key);
+            let portion = run.portion(ordinals, End::First, &self.projection, bytes_max);
+            return run.slice_by_columns(portion, &self.projection, layout, key);
         }
         if let (None, Some(segment)) = (&self.dictionaries, self.piece.segment()) {
             let held = segment.dictionaries(&self.projection)?.into_iter();
             self.dictionaries = Some(held.map(|(_, entries)| entries).collect());
         }
-        self.piece.read(ordinals.start, ordinals.end, &self.projection)
+        self.piece.read_some(ordinals, &self.projection, bytes_max)
     }
 }

@@ -10,7 +10,6 @@ use drillcore_format::dictionary::Dictionary;
 use drillcore_format::key::encode_value;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::statistics_page::ColumnZones;
-use drillcore_storage::segments::segment::End;
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::{side_by_side, threads_for};
@@ -280,9 +279,9 @@ fn for_each_chunk(
                 Some(rows) => rows,
                 None => {
                     // Set names of kilobytes are read a few at a time.
-                    let (first, most) = (End::First, byte_bounds::chunk());
-                    to = piece.portion(from..to, first, reader.projection(), most)?.end;
-                    reader.read_rows(from..to)?
+                    let rows = reader.read_some(from..to, byte_bounds::chunk())?;
+                    to = from + rows.len() as u64;
+                    rows
                 }
             };
             each(Chunk::Rows { first: from, rows })?;

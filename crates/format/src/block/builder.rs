@@ -492,7 +492,12 @@ impl ColumnBuilder for StringBuilder {
 
     fn finish(mut self: Box<Self>) -> Result<ArrayRef> {
         let offsets = OffsetBuffer::new(self.strings.offsets.into());
-        let bytes = Buffer::from(self.strings.bytes);
+        let mut bytes = self.strings.bytes;
+        // As it grows by doubling, half of it may be free.
+        if bytes.capacity() - bytes.len() > FREE_BYTES_MAX {
+            bytes.shrink_to_fit();
+        }
+        let bytes = Buffer::from(bytes);
         let nulls = self.nulls.finish();
         if !self.is_text {
             return Ok(Arc::new(BinaryArray::new(offsets, bytes, nulls)));
@@ -501,6 +506,9 @@ impl ColumnBuilder for StringBuilder {
         Ok(Arc::new(array.map_err(|_| malformed("a string is not UTF-8"))?))
     }
 }
+
+/// Bytes of an array of strings that may be free: what is less is not worth a copy.
+const FREE_BYTES_MAX: usize = 64 << 10;
 
 /// Byte strings one behind the other, below 2 GiB in all.
 struct ByteStrings {

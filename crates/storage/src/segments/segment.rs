@@ -62,6 +62,14 @@ pub enum End {
     Last,
 }
 
+/// Rows that are read one after the other, and how many bytes of keys and strings are enough.
+struct InSequence<'a> {
+    rows: Range<u64>,
+    projection: &'a Projection,
+    bytes_max: usize,
+    dictionaries: &'a Dictionaries,
+}
+
 impl Segment {
     /// The name of a segment's file.
     pub fn file_name(id: SegmentId) -> String {
@@ -332,31 +340,39 @@ impl Segment {
     /// The rows `from..to`, read in sequence in large portions, without filling the cache. Their strings must fit
     /// an array; see [`Segment::portion`].
     pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
+        self.read_some(from, to, projection, usize::MAX)
+    }
+
+    /// The first of the rows that [`Segment::read`] gives: up to the block with which their keys and strings have `bytes_max`, at least
+    /// one. However long rows are, those of a block are short, but for one.
+    pub fn read_some(
+        &self,
+        from: u64,
+        to: u64,
+        projection: &Projection,
+        bytes_max: usize,
+    ) -> Result<Rows> {
         let mut builder = RowsBuilder::new(projection, (to - from) as usize);
-        let dictionaries = self.dictionaries(projection)?;
+        let dictionaries = &self.dictionaries(projection)?;
+        let wanted = InSequence { rows: from..to, projection, bytes_max, dictionaries };
         let mut buffer = Vec::new();
         let mut next = from;
-        while next < to {
+        while next < to && builder.string_bytes() < bytes_max {
             let page = self.index_page(self.summary.page_of_ordinal(next))?;
             let places: Vec<BlockPlace> = (page.block_of_ordinal(next).number..page.blocks())
                 .map(|number| page.block(number))
                 .take_while(|place| place.first_ordinal < to)
                 .collect();
             let mut rest = places.as_slice();
-            while let Some(first) = rest.first() {
+            while let Some(first) = rest.first()
+                && builder.string_bytes() < bytes_max
+            {
                 let near = |place: &BlockPlace| {
                     place.offset + u64::from(place.bytes) - first.offset <= READ_AHEAD_BYTES
                 };
                 let count = rest.iter().take_while(|place| near(place)).count().max(1);
                 let (portion, later) = rest.split_at(count);
-                self.read_portion(
-                    portion,
-                    from..to,
-                    projection,
-                    &dictionaries,
-                    &mut buffer,
-                    &mut builder,
-                )?;
+                self.read_portion(portion, &wanted, &mut buffer, &mut builder)?;
                 rest = later;
             }
             next = page.first_ordinal() + page.rows();
@@ -467,21 +483,23 @@ impl Segment {
     }
 
     /// Reads neighbouring blocks at once, into a buffer that serves one portion after the other, and appends
-    /// the rows among them that lie in `range`.
+    /// the rows among them that are wanted.
     fn read_portion(
         &self,
         places: &[BlockPlace],
-        range: Range<u64>,
-        projection: &Projection,
-        dictionaries: &Dictionaries,
+        wanted: &InSequence<'_>,
         buffer: &mut Vec<u8>,
         builder: &mut RowsBuilder,
     ) -> Result<()> {
+        let InSequence { rows, projection, bytes_max, dictionaries } = wanted;
         let (first, last) = (places[0], places[places.len() - 1]);
         let len = last.offset + u64::from(last.bytes) - first.offset;
         let bytes = self.read_into(buffer, first.offset, len)?;
         self.cache.counts().blocks.fetch_add(places.len() as u64, Ordering::Relaxed);
         for place in places {
+            if builder.string_bytes() >= *bytes_max {
+                break;
+            }
             let at = (place.offset - first.offset) as usize;
             let payload = self.file.payload(
                 &bytes[at..at + place.bytes as usize],
@@ -489,8 +507,8 @@ impl Segment {
                 place.offset,
             )?;
             let view = self.view(place, payload, dictionaries)?;
-            let begin = range.start.saturating_sub(place.first_ordinal) as usize;
-            let end = (range.end - place.first_ordinal).min(u64::from(place.rows)) as usize;
+            let begin = rows.start.saturating_sub(place.first_ordinal) as usize;
+            let end = (rows.end - place.first_ordinal).min(u64::from(place.rows)) as usize;
             let extents = match place.extent_bytes {
                 0 => Vec::new(),
                 _ => {

@@ -1,0 +1,72 @@
+//! Writing out, merging and verifying hold no more than their budgets, however long rows are. Alone in its file, as the allocator counts for
+//! the whole binary.
+
+use drillcore::{Database, Options};
+use drillcore_testkit::counting_allocator::CountingAllocator;
+use drillcore_testkit::event_table::Events;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+const SEGMENTS: i64 = 16;
+const TEAMS: i64 = 1_000;
+/// Of rows that one thread reads ahead: one chunk per segment, and the one before it, whose last rows are not written yet.
+const CHUNKS_BYTES: u64 = 2 * (16 << 20);
+/// Of pages that are kept, blocks that are written next, sets, and rows of one batch.
+const REST_BYTES: u64 = 24 << 20;
+/// One chunk, decoded a second time to compare it, and pages.
+const VERIFIED_BYTES: u64 = 24 << 20;
+
+/// The most bytes that some work held beside what was held before.
+fn most_held(work: impl FnOnce()) -> u64 {
+    let before = CountingAllocator::held_bytes();
+    CountingAllocator::forget_peak();
+    work();
+    CountingAllocator::peak_bytes() - before
+}
+
+/// Writes overlapping segments out, verifies them, and merges them.
+fn check(rows: i64, payload_bytes: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        memory_bytes: 256 << 20,
+        cache_bytes: 1 << 20,
+        maintenance_threads: 1,
+        ..Default::default()
+    };
+    let db = Database::open(folder.path().join("db"), options).unwrap();
+    let table = db.create_table("events", Events::spec()).unwrap();
+    let _hold = db.hold_maintenance();
+    let events = Events { teams: TEAMS, payload_bytes };
+    let mut written_out = 0;
+    for segment in 0..SEGMENTS {
+        let ids: Vec<i64> = (0..rows).map(|row| row * SEGMENTS + segment).collect();
+        let batch_rows = ((32 << 20) / (payload_bytes + 64)).clamp(1, 10_000);
+        ids.chunks(batch_rows).for_each(|ids| drop(events.append(&table, ids)));
+        written_out = written_out.max(most_held(|| db.flush().unwrap()));
+    }
+    let segments = || db.stats().unwrap().tables[0].segments;
+    assert_eq!(segments(), SEGMENTS as u64);
+    let verified = most_held(|| assert!(db.verify().unwrap().faults.is_empty()));
+    let merged = most_held(|| db.compact().unwrap());
+    assert_eq!(segments(), 1);
+    println!(
+        "{rows} rows with {payload_bytes} bytes: {} KiB to write one segment, {} to verify {SEGMENTS}, {} to merge them",
+        written_out >> 10,
+        verified >> 10,
+        merged >> 10,
+    );
+    // Each source may go beyond by a row, of which it has the stored form, too.
+    let beyond = 2 * payload_bytes as u64;
+    assert!(written_out <= REST_BYTES + 4 * beyond, "{written_out} bytes to write a segment");
+    assert!(verified <= VERIFIED_BYTES + 4 * beyond, "{verified} bytes to verify");
+    let limit = CHUNKS_BYTES + REST_BYTES + SEGMENTS as u64 * beyond;
+    assert!(merged <= limit, "{merged} bytes to merge, instead of {limit}");
+}
+
+#[test]
+fn upkeep_holds_no_more_than_its_budget_however_long_rows_are() {
+    check(20_000, 100);
+    check(200, 50_000);
+    check(3, 4_000_000);
+}
