@@ -5,6 +5,8 @@
 //! engine errors become the classes of `drillcore.errors`. Checking and converting arguments is left
 //! to the Python layer above, which is the public face.
 
+#![forbid(unsafe_code)]
+
 mod error;
 mod duration;
 mod progress;

@@ -2,6 +2,8 @@
 //!
 //! `docs/benchmarks.md` says what is compared and how it is measured. Modules, from the ground up:
 
+#![forbid(unsafe_code)]
+
 mod error;
 mod arguments;
 mod metric;

@@ -1,5 +1,7 @@
 //! The `drillcore` command, as a program and as `python -m drillcore`.
 
+#![forbid(unsafe_code)]
+
 mod column_type;
 mod duration;
 mod shared_options;

@@ -48,6 +48,8 @@
 //! A question is answered in two steps: *select* turns it into ordinals of pieces, *fetch* reads exactly
 //! those rows. `ARCHITECTURE.md` gives the tour. Modules, from the ground up:
 
+#![forbid(unsafe_code)]
+
 mod error;
 pub mod directory;
 mod calls;

@@ -3,6 +3,8 @@
 //! Pure functions from values to bytes and back; no files, no threads. `docs/format.md` draws every
 //! byte. Modules, from the ground up:
 
+#![forbid(unsafe_code)]
+
 pub mod ids;
 pub mod error;
 pub mod cursor;

@@ -15,6 +15,8 @@
 //! - [`interval`]: error bars for means, shares, sums, ratios, variances and quantiles, for a fixed number of draws or for all looks together
 //! - [`goodness`]: tests that tell a fair sampler from a biased one
 
+#![forbid(unsafe_code)]
+
 pub mod rng;
 
 pub mod choose;

@@ -8,6 +8,8 @@
 //!
 //! DataFusion's types stay inside this crate. Modules, from the ground up:
 
+#![forbid(unsafe_code)]
+
 mod type_names;
 mod notation;
 mod advice;
