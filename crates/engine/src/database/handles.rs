@@ -17,7 +17,6 @@ use crate::calls::progress::Progress;
 use crate::catalog::named_snapshot;
 use crate::catalog::tables::{self, Known};
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::scheduler;
 use crate::read::snapshot::{Snapshot, TableSnapshot};
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
@@ -276,11 +275,7 @@ impl Database {
     /// `StorageFull` if there is too little room on the disk: the rows stay in memory and in the log. `Io`,
     /// `ReadOnly`, `Closed`.
     pub fn flush(&self) -> Result<()> {
-        let core = self.core()?.clone();
-        aside(&self.interrupt, move |interrupt| {
-            let _underway = core.begin()?;
-            scheduler::flush(&core, core.visible(), interrupt)
-        })
+        self.opened_to_write()?.flush(&self.interrupt)
     }
 
     /// Flushes, then merges the segments of each table into one. Needs as much room on the disk as the largest
@@ -296,12 +291,7 @@ impl Database {
     /// [`Database::compact`], with `progress` in rows of the segments to merge. Their number is known after the flush. Rows of equal
     /// keys that become one count once they all are merged.
     pub fn compact_with(&self, progress: &Progress) -> Result<()> {
-        let (core, progress) = (self.core()?.clone(), progress.clone());
-        aside(&self.interrupt, move |interrupt| {
-            let _underway = core.begin()?;
-            scheduler::flush(&core, core.visible(), interrupt)?;
-            scheduler::compact(&core, interrupt, &progress)
-        })
+        self.opened_to_write()?.compact(&self.interrupt, progress)
     }
 
     /// Reads every segment and checks every checksum, order, count, filter and posting against the rows.
@@ -414,8 +404,12 @@ impl Database {
     /// # Errors
     /// `ReadOnly` of a reader.
     pub(crate) fn core(&self) -> Result<&Arc<Core>> {
+        Ok(self.opened_to_write()?.core())
+    }
+
+    fn opened_to_write(&self) -> Result<&Writer> {
         match &self.opened {
-            Opened::Writing(writer) => Ok(writer.core()),
+            Opened::Writing(writer) => Ok(writer),
             Opened::Reading(_) => Err(Error::new(
                 ErrorKind::ReadOnly,
                 "the database is open for reading only; write to it in the process that has it open for writing",

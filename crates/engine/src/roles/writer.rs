@@ -144,6 +144,25 @@ impl Writer {
         Ok(Snapshot::new(aside(interrupt, pin)?))
     }
 
+    /// Writes all rows that are visible now to segments.
+    pub fn flush(&self, interrupt: &Interrupt) -> Result<()> {
+        let core = self.core.clone();
+        aside(interrupt, move |interrupt| {
+            let _underway = core.begin()?;
+            scheduler::flush(&core, core.visible(), interrupt)
+        })
+    }
+
+    /// Flushes, then merges the segments of each table into one.
+    pub fn compact(&self, interrupt: &Interrupt, progress: &Progress) -> Result<()> {
+        let (core, progress) = (self.core.clone(), progress.clone());
+        aside(interrupt, move |interrupt| {
+            let _underway = core.begin()?;
+            scheduler::flush(&core, core.visible(), interrupt)?;
+            scheduler::compact(&core, interrupt, &progress)
+        })
+    }
+
     /// The names of all named snapshots, in order, with the commits they show.
     pub fn snapshots(&self) -> Result<Vec<(String, Lsn)>> {
         named_snapshot::list(&self.core)
