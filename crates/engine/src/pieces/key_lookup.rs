@@ -43,15 +43,59 @@ impl KeyLookup<'_> {
     /// in four segments each at first, then in eight, and so on, counted over all keys together: so it takes at most twice the pages, and four
     /// per key.
     pub fn newest(&self, pieces: &[Piece], asked: &[u32]) -> Result<Vec<Hits>> {
+        match *asked {
+            [key] => Ok(self.newest_of_one(pieces, key)?.into_iter().collect()),
+            _ => self.newest_of_each(pieces, asked, SEGMENTS_OF_A_KEY, 0),
+        }
+    }
+
+    /// [`KeyLookup::newest`] of one key. There is mostly one segment that may have it.
+    pub fn newest_of_one(&self, pieces: &[Piece], number: u32) -> Result<Option<Hits>> {
+        let key = self.keys.value(number as usize);
+        let mut rest = pieces;
+        while let Some((newest, older)) = rest.split_last()
+            && newest.unerased().is_none()
+        {
+            rest = older;
+            if !newest.spans(key) {
+                continue;
+            }
+            self.interrupt.check()?;
+            match &newest.array {
+                SortedArray::Run(run) => {
+                    if let Some(row) = run.find(key) {
+                        let found = vec![(number, row as u32)];
+                        let hits = run.hits(found, self.projection, self.bytes_max);
+                        return Ok(Some(Hits { of: older.len(), ..hits }));
+                    }
+                }
+                SortedArray::Segment(segment) => {
+                    let may_be_older = older.iter().any(|piece| piece.spans(key));
+                    let rows = segment.newest_row(key, self.projection, may_be_older)?;
+                    if let Some(rows) = rows {
+                        let found = vec![(number, 0)];
+                        return Ok(Some(Hits { of: older.len(), found, rows }));
+                    }
+                    break;
+                }
+            }
+        }
+        let mut hits = self.newest_of_each(rest, &[number], SEGMENTS_OF_ONE_KEY, 1)?;
+        Ok(hits.pop())
+    }
+
+    /// [`KeyLookup::newest`] of keys that were looked for in some segments, each in as many, and are looked for in some more at a
+    /// time.
+    fn newest_of_each(
+        &self,
+        pieces: &[Piece],
+        asked: &[u32],
+        segments_more: usize,
+        mut segments_asked: usize,
+    ) -> Result<Vec<Hits>> {
         let (mut rest, mut missing) = (pieces, Cow::Borrowed(asked));
         let mut is_found = Vec::new();
         let (mut hits, mut bytes) = (Vec::new(), 0);
-        let segments_more = match asked.len() {
-            1 => SEGMENTS_OF_ONE_KEY,
-            _ => SEGMENTS_OF_A_KEY,
-        };
-        // How many segments a key was looked for in, on average.
-        let mut segments_asked = 0;
         while let Some((newest, older)) = rest.split_last()
             && !missing.is_empty()
             && bytes <= self.bytes_max
@@ -62,6 +106,7 @@ impl KeyLookup<'_> {
                     let lookups_max = missing.len().saturating_mul(segments_asked + segments_more);
                     let (segments, lookups) =
                         self.segments_that_span(&mut rest, &missing, lookups_max);
+                    // On average.
                     segments_asked += lookups / missing.len();
                     lookup.newest_in_segments(&segments, rest, &missing)?
                 }

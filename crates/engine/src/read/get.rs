@@ -5,6 +5,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use drillcore_format::byte_bounds;
 use drillcore_format::key::Keys;
 use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_storage::segments::lookup::Hits;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
@@ -81,6 +82,9 @@ impl TableSnapshot {
         }
         let needed = layout.projection(columns);
         let unexpired = self.table().unexpired.as_ref();
+        if keys.len() == 1 && unexpired.is_none() {
+            return self.get_one(keys, columns, &needed, interrupt);
+        }
         let Newest { parts, found } = self.newest(keys, &needed, unexpired, interrupt)?;
         let picks: Vec<(usize, usize)> = found.iter().flatten().copied().collect();
         let mut numbers = 0..picks.len() as u32;
@@ -89,6 +93,35 @@ impl TableSnapshot {
             return Ok(Found { rows: no_rows(layout, columns), positions });
         }
         Ok(Found { rows: layout.decode(&gather(parts, &picks)?, columns)?, positions })
+    }
+
+    /// [`TableSnapshot::get_encoded`] of one key, where rows are neither combined nor expire: with as little as that needs.
+    fn get_one(
+        &self,
+        key: &Keys,
+        columns: &[usize],
+        needed: &Projection,
+        interrupt: &Interrupt,
+    ) -> Result<Found> {
+        let layout = &self.table().layout;
+        let with_flag = flagged(layout, needed);
+        let read = with_flag.as_ref().unwrap_or(needed);
+        self.table().note_searches(1);
+        let bytes_max = usize::MAX;
+        let lookup = KeyLookup { keys: key, projection: read, bytes_max, interrupt };
+        let is_deleted = |hits: &Hits| {
+            with_flag.is_some() && hits.rows.value(0).as_boolean().value(hits.found[0].1 as usize)
+        };
+        let found = lookup.newest_of_one(&self.table().pieces, 0)?;
+        let Some(Hits { rows, found, .. }) = found.filter(|hits| !is_deleted(hits)) else {
+            return Ok(Found { rows: no_rows(layout, columns), positions: vec![None] });
+        };
+        let rows = match &with_flag {
+            Some(with_flag) => rows.narrow(with_flag, needed),
+            None => rows,
+        };
+        let rows = gather(vec![rows], &[(0, found[0].1 as usize)])?;
+        Ok(Found { rows: layout.decode(&rows, columns)?, positions: vec![Some(0)] })
     }
 
     /// Those of some encoded keys that have a row that is shown, each once and in order. Not for tables whose rows are

@@ -23,7 +23,7 @@ use crate::byte_bounds;
 use crate::dictionary::Dictionary;
 use crate::error::{FormatError, Result};
 use crate::key::KeysBuilder;
-use crate::key::fixed::{Fixed, with_fixed_type};
+use crate::key::fixed::{Fixed, typed, with_fixed_type};
 use crate::rows::{Projection, Rows};
 use crate::symbol_table::SymbolTable;
 use crate::widening::widen;
@@ -341,7 +341,7 @@ impl<T: ArrowPrimitiveType<Native: Fixed>> ColumnBuilder for FixedBuilder<T> {
 
     fn finish(mut self: Box<Self>) -> Result<ArrayRef> {
         let array = PrimitiveArray::<T>::new(self.values.into(), self.nulls.finish());
-        Ok(Arc::new(array.with_data_type(self.data_type)))
+        Ok(typed(array, &self.data_type))
     }
 }
 
@@ -621,7 +621,9 @@ fn append_each_key(keys: &mut KeysBuilder, view: &BlockView<'_>, rows: &[u32]) -
     let (prefix, mut room) = (view.key_prefix, KeyRoom::new());
     rows.iter().try_for_each(|&row| {
         let rest = view.key_rests.get(row as usize, &mut room)?;
-        offset(keys.bytes().saturating_add(prefix.len() + rest.len()))?;
+        let len = prefix.len() + rest.len();
+        offset(keys.bytes().saturating_add(len))?;
+        keys.reserve(len);
         keys.push(prefix, rest);
         Ok(())
     })

@@ -6,9 +6,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
+use smallvec::SmallVec;
 
 use crate::error::{FormatError, Result};
-use crate::key::fixed::{Fixed, with_fixed_type};
+use crate::key::fixed::{Fixed, typed, with_fixed_type};
 use crate::key::keys::Keys;
 
 /// A null, or with nothing behind it the end of a shorter key.
@@ -154,7 +155,7 @@ pub fn decode_column(keys: &Keys, types: &[DataType], position: usize) -> Result
 /// nothing of other keys.
 fn decode_even(keys: &Keys, types: &[DataType], position: usize) -> Option<ArrayRef> {
     let (key_width, bytes) = keys.even_bytes()?;
-    let mut tags = Vec::with_capacity(position + 1);
+    let mut tags: SmallVec<[usize; 8]> = SmallVec::new();
     let mut begin = 0;
     for data_type in &types[..=position] {
         tags.push(begin);
@@ -181,7 +182,7 @@ fn decode_even(keys: &Keys, types: &[DataType], position: usize) -> Option<Array
             return None;
         }
         let array = PrimitiveArray::<T>::new(ScalarBuffer::from(values), None);
-        Some(Arc::new(array.with_data_type(data_type.clone())))
+        Some(typed(array, data_type))
     }, None)
 }
 
@@ -248,7 +249,7 @@ fn decode_each<'a>(
                 values.push(payload.map_or(Native::default(), Native::from_ordered));
             }
             let array = PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls.finish());
-            Ok(Arc::new(array.with_data_type(data_type.clone())))
+            Ok(typed(array, data_type))
         }, panic!("{data_type} is not a key type")),
     }
 }

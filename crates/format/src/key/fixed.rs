@@ -1,5 +1,10 @@
 //! The fixed-width values that columns hold: their order as bytes, their little-endian form, and what they are multiples of.
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray};
+use arrow_schema::DataType;
+
 use crate::packed::width_of;
 
 /// A native value of fixed width.
@@ -37,6 +42,17 @@ pub(crate) trait Fixed: Copy {
     fn scaled(self, scale: u8) -> Option<i64>;
     /// The value of such an integer.
     fn of_scaled(integer: i64, scale: u8) -> Self;
+}
+
+/// An array of values as a column of a type has them, which may say more than the values: a time zone, or digits.
+pub(crate) fn typed<T: ArrowPrimitiveType>(
+    array: PrimitiveArray<T>,
+    data_type: &DataType,
+) -> ArrayRef {
+    match T::DATA_TYPE == *data_type {
+        true => Arc::new(array),
+        false => Arc::new(array.with_data_type(data_type.clone())),
+    }
 }
 
 /// By which power of ten some numbers are integers, and which: grows number by number.

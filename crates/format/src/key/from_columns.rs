@@ -6,6 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
+use smallvec::SmallVec;
 
 use crate::key::encoding::{
     END, NULL, PRESENT, needs_escape, number_of, payload_width, put_string, string_len,
@@ -43,7 +44,7 @@ pub(super) fn put_plain(payloads: &[Payloads<'_>], row_count: usize) -> Keys {
 }
 
 /// The length of each column's values, tags included, where no value is a string or null.
-pub(super) fn even_widths(columns: &[ArrayRef]) -> Option<Vec<usize>> {
+pub(super) fn even_widths(columns: &[ArrayRef]) -> Option<SmallVec<[usize; 8]>> {
     let width = |column: &ArrayRef| match column.null_count() {
         0 => payload_width(column.data_type()).map(|width| 1 + width),
         _ => None,

@@ -15,7 +15,7 @@ use arrow_select::take::take;
 
 use crate::byte_bounds;
 use crate::error::Result;
-use crate::key::fixed::with_fixed_type;
+use crate::key::fixed::{typed, with_fixed_type};
 use crate::key::{
     KeyCodes, Keys, coded_alike, decode_column, leading_word, picked_column, picked_keys, settled,
     shared_len,
@@ -657,7 +657,7 @@ fn interleaved_numbers(arrays: &[&dyn Array], indices: &[(usize, usize)]) -> Opt
             arrays.iter().map(|array| &array.as_primitive::<T>().values()[..]).collect();
         let values = indices.iter().map(|&(part, row)| parts[part][row]);
         let array = PrimitiveArray::<T>::from_iter_values(values);
-        Some(Arc::new(array.with_data_type(data_type.clone())))
+        Some(typed(array, data_type))
     }, None)
 }
 

@@ -43,7 +43,8 @@ impl HeldDictionary {
         cache.dictionaries_with_blocks(&requests, blocks, check, find, take)
     }
 
-    fn find(&self) -> Option<Arc<Dictionary>> {
+    /// What is in memory, if it is.
+    pub fn find(&self) -> Option<Arc<Dictionary>> {
         match self.resident.get() {
             Some((entries, _)) => Some(entries.clone()),
             None => self.used.lock().upgrade(),

@@ -279,14 +279,19 @@ impl PageCache {
     /// these. Those that
     /// are neither here nor on their way are read together.
     pub(crate) fn payloads(&self, wanted: &[PageRequest<'_>]) -> Payloads {
-        let pages = match wanted.first() {
-            Some(page) if matches!(page.kind, PageKind::Block | PageKind::Extent) => &self.blocks,
-            _ => &self.index,
-        };
+        let Some(first) = wanted.first() else { return Few::new() };
         let load = |positions: &[usize], end: End<'_>| {
             self.read(wanted, positions, block_page, end);
         };
-        pages.get_many(wanted, load).into_iter().map(|page| page.map(payload_of)).collect()
+        let pages = self.pages_of(first.kind).get_many(wanted, load).into_iter();
+        pages.map(|page| page.map(payload_of)).collect()
+    }
+
+    fn pages_of(&self, kind: PageKind) -> &Pages {
+        match kind {
+            PageKind::Block | PageKind::Extent => &self.blocks,
+            _ => &self.index,
+        }
     }
 
     /// The payloads of pages of which a pass reads all: they are kept while there is room for more blocks, and drive out
@@ -306,6 +311,9 @@ impl PageCache {
 
     /// The payload of one such page.
     pub(crate) fn payload(&self, page: PageRequest<'_>) -> Result<Arc<[u8]>> {
+        if let Some(kept) = self.pages_of(page.kind).kept.get(&key_of(&page)) {
+            return Ok(payload_of(kept));
+        }
         self.payloads(&[page]).pop().expect("one page was asked for")
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use drillcore_format::dictionary::{Dictionaries, Dictionary};
+use drillcore_format::index_page::BlockPlace;
 use drillcore_format::page::PageKind;
 use drillcore_format::rows::Projection;
 use drillcore_format::streams::directory::StreamColumn;
@@ -41,6 +42,28 @@ impl Segment {
     pub fn dictionaries(&self, projection: &Projection) -> Result<OfSegment> {
         let mut dictionaries = of_each(self.shared_cache(), &[self], projection, &[]).0?;
         Ok(dictionaries.pop().expect("those of one segment were asked for"))
+    }
+
+    /// The same, and the payload of a row block. What is not in memory is read together.
+    pub(super) fn dictionaries_with_block(
+        &self,
+        projection: &Projection,
+        place: &BlockPlace,
+    ) -> (Result<OfSegment>, Result<Arc<[u8]>>) {
+        let held = |(number, value): (usize, usize)| {
+            self.held_dictionaries[number].find().map(|dictionary| (value, dictionary))
+        };
+        let block = self.block_request(place);
+        // Those of a segment that is read often are held.
+        if let Some(held) = self.projected_dictionaries(projection).map(held).collect() {
+            return (Ok(held), self.cache().payload(block));
+        }
+        let (dictionaries, mut payloads) =
+            of_each(self.shared_cache(), &[self], projection, &[block]);
+        let of_one = |mut of_segments: Few<OfSegment>| {
+            of_segments.pop().expect("those of one segment were asked for")
+        };
+        (dictionaries.map(of_one), payloads.pop().expect("one block was asked for"))
     }
 
     /// One of the dictionaries that the footer names.

@@ -76,6 +76,16 @@ impl Segment {
         view.extents(projection, rows).map_err(|error| self.damaged(offset, error))
     }
 
+    /// Long values, in the order of their places, read together.
+    pub(super) fn extents(&self, places: &[ExtentPlace]) -> Result<Vec<Arc<[u8]>>> {
+        let requests: Few<PageRequest<'_>> =
+            places.iter().map(|place| self.extent_request(*place)).collect();
+        match requests.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.cache().payloads(&requests).into_iter().collect(),
+        }
+    }
+
     /// Long values for who reads all of a file, in the order of their places, past the cache: those that lie side by side at
     /// once.
     pub(super) fn read_extents(&self, places: &[ExtentPlace]) -> Result<Vec<Arc<[u8]>>> {

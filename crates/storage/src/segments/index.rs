@@ -29,6 +29,9 @@ const PORTIONS_AT_ONCE: usize = 16;
 
 impl Segment {
     pub(super) fn index_page(&self, number: usize) -> Result<HeldIndexPage<'_>> {
+        if let Some(page) = self.index.page(number) {
+            return Ok(HeldIndexPage::Resident(page));
+        }
         let mut pages = Segment::index_pages_of(self.cache(), &[(self, number)]);
         pages.pop().expect("one page was asked for")
     }

@@ -7,7 +7,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use drillcore_format::block::{BlockView, Picked, RowsBuilder};
 use drillcore_format::byte_bounds;
@@ -128,36 +127,6 @@ struct Open {
     keys: Vec<(u32, u32)>,
     rows: RowsBuilder,
     bytes: usize,
-}
-
-impl Segment {
-    /// Whether the key lies between the first key and the last: else no row has it. Reads nothing.
-    pub fn spans(&self, key: &[u8]) -> bool {
-        *self.footer.first_key <= *key && *key <= *self.footer.last_key
-    }
-
-    /// The newest row with a key, if there is one, in its block.
-    ///
-    /// The separator of the block after is above the key, and the one of this block is not: so the row lies in this one.
-    fn newest(
-        &self,
-        view: &BlockView<'_>,
-        key: &Key<'_>,
-        candidate: &Candidate,
-    ) -> Result<Option<u32>> {
-        let damaged = |error| self.damaged(candidate.place.offset, error);
-        let past = view.rank(&key.past).map_err(damaged)?;
-        match past.checked_sub(1) {
-            Some(newest) if view.compare_key(newest, key.bytes).map_err(damaged)?.is_eq() => {
-                Ok(Some(newest as u32))
-            }
-            _ => {
-                let in_vain = u64::from(candidate.is_let_through);
-                self.cache().counts().filter_false_positives.fetch_add(in_vain, Ordering::Relaxed);
-                Ok(None)
-            }
-        }
-    }
 }
 
 impl<'a> Lookup<'a> {
@@ -316,7 +285,10 @@ impl<'a> Lookup<'a> {
             let found_in = |(candidate, payload): (&Candidate, _)| {
                 let (_, segment) = self.segments[candidate.of];
                 let view = segment.view(&candidate.place, payload, &[])?;
-                Ok((segment.newest(&view, &keys[candidate.at], candidate)?, view))
+                let Key { bytes, past, .. } = &keys[candidate.at];
+                let Candidate { place, is_let_through, .. } = candidate;
+                let row = segment.newest_in_block(&view, bytes, past, place, *is_let_through)?;
+                Ok((row, view))
             };
             let views = window.iter().zip(payloads.iter().map(AsRef::as_ref)).map(found_in);
             let views = views.collect::<Result<Few<_>>>()?;

@@ -9,6 +9,7 @@ mod index;
 mod weights;
 mod extents;
 mod ranks;
+pub mod newest_row;
 pub mod lookup;
 pub mod fetch;
 pub mod columns;
