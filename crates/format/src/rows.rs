@@ -6,6 +6,7 @@
 
 mod projection;
 mod row_order;
+mod groups;
 mod stored_rows;
 mod lists;
 mod set_codes;
@@ -13,6 +14,7 @@ mod layout;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use groups::Groups;
 pub use layout::Layout;
 pub use projection::Projection;
 pub use set_codes::SetCodes;

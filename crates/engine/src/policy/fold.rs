@@ -1,6 +1,6 @@
 //! What becomes of equal keys where sorted sources of rows are merged.
 
-use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::rows::{Groups, Layout, Projection, Rows};
 
 use crate::error::Result;
 use crate::policy::rollup;
@@ -92,17 +92,19 @@ impl Fold {
     pub fn combine(&self, rows: Rows, ends: &[u32]) -> Result<Rows> {
         match self {
             Fold::KeepAll | Fold::KeepNewest => Ok(rows),
+            Fold::Combine(_) if ends.len() == rows.len() => Ok(rows),
             Fold::Combine(layout) => {
                 let rollup = layout.rollup().expect("only rollup tables combine");
+                let groups = Groups::of_neighbours(ends);
                 let (stored, beside) = rows.values().split_at(layout.all().values.len());
                 if beside.is_empty() {
-                    return rollup::fold(layout, rollup, &rows, ends);
+                    return rollup::fold(layout, rollup, &rows, &groups);
                 }
-                let folded =
-                    rollup::fold(layout, rollup, &rows.with_values(stored.to_vec()), ends)?;
+                let stored = rows.with_values(stored.to_vec());
+                let folded = rollup::fold(layout, rollup, &stored, &groups)?;
                 // What is said of a row beside what is stored of it holds for the newest.
-                let lasts: Vec<u32> = ends.iter().map(|end| end - 1).collect();
-                let beside = Rows::new(rows.len(), None, beside.to_vec()).take(&lasts);
+                let beside = Rows::new(rows.len(), None, beside.to_vec());
+                let beside = beside.take(groups.representatives());
                 let values = folded.values().iter().chain(beside.values()).cloned().collect();
                 Ok(folded.with_values(values))
             }

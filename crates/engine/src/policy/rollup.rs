@@ -16,7 +16,7 @@ use arrow_array::{
 };
 use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
-use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::rows::{Groups, Layout, Rows};
 use drillcore_format::schema::{Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -71,37 +71,39 @@ pub fn partial_rows(
     Rows::new(len, None, values).with_keys(keys, codes.map(Arc::new))
 }
 
-/// Folds neighbouring rows with all values: group `i` ends before row `ends[i]`.
+/// Folds groups of rows with all values, each in the order of its rows.
 ///
 /// # Errors
 /// `Corrupt` if a count or a sum of integers fits its type no more, which needs more events than there can be.
-pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, ends: &[u32]) -> Result<Rows> {
-    if ends.len() == rows.len() {
+pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, groups: &Groups) -> Result<Rows> {
+    if groups.len() == rows.len() {
         return Ok(rows.clone());
     }
-    let groups = Groups { ends };
-    let lasts: Vec<u32> = ends.iter().map(|end| end - 1).collect();
-    let mut values = no_values(layout, ends.len());
+    let sums = Sums { groups };
+    let mut values = no_values(layout, groups.len());
     for (hidden, counts) in values[..layout.hidden_values()].iter_mut().enumerate() {
-        *counts = groups.add_counts(rows.value(hidden))?;
+        *counts = sums.add_counts(rows.value(hidden))?;
     }
     for (metric, at) in rollup.metrics.iter().zip(metric_values(layout)) {
         let stored = rows.value(at);
         values[at] = match (metric.kind, stored.data_type()) {
-            (MetricKind::Count, _) => groups.add_integers(stored)?,
+            (MetricKind::Count, _) => sums.add_integers(stored)?,
             (MetricKind::Sum | MetricKind::Avg, DataType::Float64) => {
-                let (sums, left_over) = groups.add_floats(stored, rows.value(at + 1));
+                let (total, left_over) = sums.add_floats(stored, rows.value(at + 1));
                 values[at + 1] = left_over;
-                sums
+                total
             }
-            (MetricKind::Sum | MetricKind::Avg, _) => groups.add_decimals(stored)?,
-            (MetricKind::Min, _) => groups.extreme(stored, true),
-            (MetricKind::Max, _) => groups.extreme(stored, false),
+            (MetricKind::Sum | MetricKind::Avg, _) => sums.add_decimals(stored)?,
+            (MetricKind::Min, _) => sums.extreme(stored, true),
+            (MetricKind::Max, _) => sums.extreme(stored, false),
         }
     }
-    let folded = Rows::new(ends.len(), None, values);
+    let folded = Rows::new(groups.len(), None, values);
     Ok(match rows.has_keys() {
-        true => folded.with_keys(rows.keys().take(&lasts), rows.key_codes().cloned()),
+        true => {
+            let keys = rows.keys().take(groups.representatives());
+            folded.with_keys(keys, rows.key_codes().cloned())
+        }
         false => folded,
     })
 }
@@ -250,45 +252,55 @@ fn narrow(name: &str, sums: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(narrowed.collect::<Result<Int64Array>>()?))
 }
 
-/// Runs of neighbouring rows.
-struct Groups<'a> {
-    ends: &'a [u32],
+/// What the rows of each group add up to.
+struct Sums<'g> {
+    groups: &'g Groups,
 }
 
-impl Groups<'_> {
-    fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(self.ends).map(|(start, &end)| start as usize..end as usize)
+impl Sums<'_> {
+    /// Folds the values of each group in the order of its rows, from `empty` on.
+    fn fold<V, S: Clone>(
+        &self,
+        values: impl Iterator<Item = V>,
+        empty: S,
+        mut add: impl FnMut(&mut S, V),
+    ) -> Vec<S> {
+        let mut sums = vec![empty; self.groups.len()];
+        for (value, &group) in values.zip(self.groups.of_rows()) {
+            add(&mut sums[group as usize], value);
+        }
+        sums
     }
 
     fn add_counts(&self, values: &ArrayRef) -> Result<ArrayRef> {
         let values = values.as_primitive::<UInt64Type>().values();
-        let sum = |range: std::ops::Range<usize>| {
-            values[range].iter().try_fold(0u64, |sum, &count| sum.checked_add(count))
-        };
-        let sums = self.ranges().map(|range| sum(range).ok_or_else(too_large));
-        Ok(Arc::new(UInt64Array::from(sums.collect::<Result<Vec<u64>>>()?)))
+        let mut fits = true;
+        let sums = self.fold(values.iter(), 0u64, |sum, &count| {
+            let (added, is_too_large) = sum.overflowing_add(count);
+            (*sum, fits) = (added, fits & !is_too_large);
+        });
+        if fits { Ok(Arc::new(UInt64Array::from(sums))) } else { Err(too_large()) }
     }
 
     fn add_integers(&self, values: &ArrayRef) -> Result<ArrayRef> {
         let values = values.as_primitive::<Int64Type>().values();
-        let sum = |range: std::ops::Range<usize>| {
-            values[range].iter().try_fold(0i64, |sum, &count| sum.checked_add(count))
-        };
-        let sums = self.ranges().map(|range| sum(range).ok_or_else(too_large));
-        Ok(Arc::new(Int64Array::from(sums.collect::<Result<Vec<i64>>>()?)))
+        let mut fits = true;
+        let sums = self.fold(values.iter(), 0i64, |sum, &count| {
+            let (added, is_too_large) = sum.overflowing_add(count);
+            (*sum, fits) = (added, fits & !is_too_large);
+        });
+        if fits { Ok(Arc::new(Int64Array::from(sums))) } else { Err(too_large()) }
     }
 
     fn add_decimals(&self, values: &ArrayRef) -> Result<ArrayRef> {
         let values = values.as_primitive::<Decimal128Type>();
-        let sum = |range: std::ops::Range<usize>| {
-            let mut present =
-                range.filter(|&row| values.is_valid(row)).map(|row| values.value(row));
-            let Some(first) = present.next() else { return Ok(None) };
-            let sum = present.try_fold(first, |sum, value| sum.checked_add(value));
-            sum.map(Some).ok_or_else(too_large)
-        };
-        Ok(Arc::new(of_sums(self.ranges().map(sum).collect::<Result<_>>()?)))
+        let mut fits = true;
+        let sums = self.fold(values.iter(), None, |sum: &mut Option<i128>, value| {
+            let Some(value) = value else { return };
+            let (added, is_too_large) = sum.unwrap_or(0).overflowing_add(value);
+            (*sum, fits) = (Some(added), fits & !is_too_large);
+        });
+        if fits { Ok(Arc::new(of_sums(Decimal128Array::from(sums)))) } else { Err(too_large()) }
     }
 
     /// Sums, and what rounding left over of them.
@@ -296,34 +308,52 @@ impl Groups<'_> {
         let sums = sums.as_primitive::<Float64Type>();
         let left_over = left_over.as_primitive::<Float64Type>();
         let rest = |row| if left_over.is_valid(row) { left_over.value(row) } else { 0.0 };
-        let add = |range: std::ops::Range<usize>| {
-            let present = range.filter(|&row| sums.is_valid(row));
-            let added = present.map(|row| (sums.value(row), rest(row))).reduce(add_compensated);
-            let (sum, rest) = added.unzip();
+        if sums.null_count() == 0 {
+            // Nothing, added to a sum, leaves it as it is, its sign included.
+            let nothing = (-0.0, 0.0);
+            let rests = left_over.null_count() < left_over.len();
+            let parts = sums.values().iter().enumerate();
+            let totals = self.fold(parts, nothing, |total, (row, &sum)| {
+                *total = add_compensated(*total, (sum, if rests { rest(row) } else { 0.0 }));
+            });
+            let sums = Float64Array::from_iter_values(totals.iter().map(|(sum, _)| *sum));
+            let left_over = totals.iter().map(|(_, rest)| Some(*rest).filter(|rest| *rest != 0.0));
+            return (Arc::new(sums), Arc::new(left_over.collect::<Float64Array>()));
+        }
+        let parts = sums.iter().enumerate();
+        let totals = self.fold(parts, None, |total: &mut Option<(f64, f64)>, (row, sum)| {
+            let Some(sum) = sum else { return };
+            let part = (sum, rest(row));
+            *total = Some(total.map_or(part, |before| add_compensated(before, part)));
+        });
+        let of_total = |total: Option<(f64, f64)>| {
+            let (sum, rest) = total.unzip();
             (sum, rest.filter(|&rest| rest != 0.0))
         };
-        let (sums, left_over): (Vec<_>, Vec<_>) = self.ranges().map(add).unzip();
+        let (sums, left_over): (Vec<_>, Vec<_>) = totals.into_iter().map(of_total).unzip();
         (Arc::new(Float64Array::from(sums)), Arc::new(Float64Array::from(left_over)))
     }
 
     /// The least or the greatest value that is not null; NaN is above all numbers.
     fn extreme(&self, values: &ArrayRef, least: bool) -> ArrayRef {
+        fn keep<V: Copy>(kept: &mut Option<V>, value: Option<V>, pick: impl Fn(V, V) -> V) {
+            *kept = match (*kept, value) {
+                (Some(kept), Some(value)) => Some(pick(kept, value)),
+                (kept, value) => kept.or(value),
+            };
+        }
         if is_float(values.data_type()) {
             let values = values.as_primitive::<Float64Type>();
             // A NaN that was computed often has its sign bit set, which `total_cmp` alone heeds.
             let order = |a: f64, b: f64| a.is_nan().cmp(&b.is_nan()).then(a.total_cmp(&b));
             let pick = |a: f64, b: f64| if order(a, b).is_lt() == least { a } else { b };
-            let of = |range: std::ops::Range<usize>| {
-                range.filter(|&row| values.is_valid(row)).map(|row| values.value(row)).reduce(pick)
-            };
-            return Arc::new(self.ranges().map(of).collect::<Float64Array>());
+            let kept = self.fold(values.iter(), None, |kept, value| keep(kept, value, pick));
+            return Arc::new(Float64Array::from(kept));
         }
         let values = values.as_primitive::<Int64Type>();
         let pick = |a: i64, b: i64| if least { a.min(b) } else { a.max(b) };
-        let of = |range: std::ops::Range<usize>| {
-            range.filter(|&row| values.is_valid(row)).map(|row| values.value(row)).reduce(pick)
-        };
-        Arc::new(self.ranges().map(of).collect::<Int64Array>())
+        let kept = self.fold(values.iter(), None, |kept, value| keep(kept, value, pick));
+        Arc::new(Int64Array::from(kept))
     }
 }
 
@@ -360,13 +390,40 @@ mod tests {
     }
 
     #[test]
+    fn float_sums_are_the_same_with_and_without_nulls_between() {
+        let values = [-0.0, 1e16, 1.0, -1e16, 1.0, f64::INFINITY, 0.5, f64::NAN, -0.0];
+        let ends = [1, 5, 6, 7, 8, 9];
+        let plain: ArrayRef = Arc::new(Float64Array::from(values.to_vec()));
+        let with_nulls: ArrayRef = Arc::new(
+            values.iter().flat_map(|value| [Some(*value), None]).collect::<Float64Array>(),
+        );
+        let rests = |of: &ArrayRef| new_null_array(&DataType::Float64, of.len());
+        let doubled = ends.map(|end| 2 * end);
+        let add = |ends: &[u32], values: &ArrayRef| {
+            let groups = Groups::of_neighbours(ends);
+            let (sums, left_over) = Sums { groups: &groups }.add_floats(values, &rests(values));
+            let bits = |array: &ArrayRef| -> Vec<Option<u64>> {
+                array.as_primitive::<Float64Type>().iter().map(|of| of.map(f64::to_bits)).collect()
+            };
+            (bits(&sums), bits(&left_over))
+        };
+        let (sums, left_over) = add(&ends, &plain);
+        assert_eq!(
+            (&sums, &left_over),
+            (&add(&doubled, &with_nulls).0, &add(&doubled, &with_nulls).1)
+        );
+        assert_eq!(sums[0], Some((-0.0f64).to_bits()));
+        assert_eq!((sums[1], left_over[1]), (Some(1.0f64.to_bits()), Some(1.0f64.to_bits())));
+    }
+
+    #[test]
     fn nan_of_either_sign_is_above_all_numbers() {
         for nan in [f64::NAN, -f64::NAN] {
             let values: ArrayRef = Arc::new(Float64Array::from(vec![1.0, nan, -2.0]));
-            let groups = Groups { ends: &[3] };
-            let least = groups.extreme(&values, true);
+            let sums = Sums { groups: &Groups::of_neighbours(&[3]) };
+            let least = sums.extreme(&values, true);
             assert_eq!(least.as_primitive::<Float64Type>().value(0), -2.0);
-            let greatest = groups.extreme(&values, false);
+            let greatest = sums.extreme(&values, false);
             assert!(greatest.as_primitive::<Float64Type>().value(0).is_nan());
         }
     }
@@ -401,8 +458,10 @@ mod tests {
         ];
         let events = RecordBatch::try_new(events, columns).unwrap();
         let rows = partial_rows(&layout, &rollup, &events, &BatchCoder::default());
-        let folded = fold(&layout, &rollup, &rows, &[3, 4]).unwrap();
-        let folded = fold(&layout, &rollup, &folded, &[2]).unwrap();
+        let fold = |rows: &Rows, ends: &[u32]| {
+            fold(&layout, &rollup, rows, &Groups::of_neighbours(ends)).unwrap()
+        };
+        let folded = fold(&fold(&rows, &[3, 4]), &[2]);
         let count = |at: usize| folded.value(at).as_primitive::<UInt64Type>().value(0);
         assert_eq!((count(0), count(1)), (4, 2));
         assert_eq!(folded.values().len(), 2 + 3, "events, delays, and three metrics");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{FieldRef, Schema, SchemaRef};
-use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::rows::{Groups, Layout, Projection, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 
 use crate::error::Result;
@@ -83,8 +83,15 @@ impl<'l> TablePolicy<'l> {
         }
     }
 
-    /// Sorts a batch's stored rows by key, ties in the order given, and folds those with one key.
+    /// Sorts a batch's stored rows by key, ties in the order given, and folds those with one key: before they are sorted where keys
+    /// come again and again.
     pub fn sorted(&self, rows: &Rows) -> Result<Rows> {
+        if let Some(rollup) = self.layout.rollup()
+            && let Some(groups) = Groups::by_key(rows.keys())
+        {
+            let folded = fold(self.layout, rollup, rows, &groups)?;
+            return Ok(self.resettled(folded.take(&folded.sort_permutation())));
+        }
         let mut order = rows.sort_permutation();
         if self.deletes() {
             let key = |row: u32| rows.key(row as usize);
@@ -96,25 +103,27 @@ impl<'l> TablePolicy<'l> {
         // caller's.
         let taken = rows.take(&order);
         let folded = self.folded(taken)?;
-        if folded.len() == rows.len() {
-            return Ok(folded);
-        }
-        let settled = match folded.key_codes() {
+        Ok(match folded.len() == rows.len() {
+            true => folded,
+            false => self.resettled(folded),
+        })
+    }
+
+    /// Fewer rows than came, with keys and texts by code where that is still worth it.
+    fn resettled(&self, folded: Rows) -> Rows {
+        self.settled(match folded.key_codes() {
             Some(_) => folded.with_settled_codes(self.layout.key_types()),
             None => folded,
-        };
-        Ok(self.settled(settled))
+        })
     }
 
     /// Rows sorted by key, of which those with one key become one where rows are combined.
     fn folded(&self, rows: Rows) -> Result<Rows> {
         let Some(rollup) = self.layout.rollup() else { return Ok(rows) };
-        let is_last = |row: &u32| {
-            let row = *row as usize;
-            row + 1 == rows.len() || rows.key(row) != rows.key(row + 1)
-        };
-        let ends: Vec<u32> = (0..rows.len() as u32).filter(is_last).map(|row| row + 1).collect();
-        fold(self.layout, rollup, &rows, &ends)
+        match Groups::of_sorted(rows.keys()) {
+            None => Ok(rows),
+            Some(groups) => fold(self.layout, rollup, &rows, &groups),
+        }
     }
 
     /// A batch's stored rows as a run keeps them: metrics have types that no sum exceeds, and rows of several pieces are
