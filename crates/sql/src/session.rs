@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{SessionStateBuilder, SessionStateDefaults};
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 
@@ -27,8 +27,15 @@ pub const CONDITION_BYTES: u64 = 256 << 20;
 /// A session that works on so many partitions at once, in which no function makes more than `result_bytes` of
 /// one batch.
 pub fn builder(threads: usize, result_bytes: u64) -> SessionStateBuilder {
-    let mut builder =
-        SessionStateBuilder::new().with_config(config(threads)).with_default_features();
+    // Without the formats of files that come with it, and what reads and writes them: files are read by this crate.
+    let mut builder = SessionStateBuilder::new()
+        .with_config(config(threads))
+        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
+        .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_table_function_list(SessionStateDefaults::default_table_functions());
     let functions = builder.scalar_functions().get_or_insert_default();
     let ours = |function| bounded(with_moment(function), result_bytes);
     *functions = functions.drain(..).map(ours).collect();

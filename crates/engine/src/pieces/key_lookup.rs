@@ -52,7 +52,7 @@ impl KeyLookup<'_> {
     /// [`KeyLookup::newest`] of one key. There is mostly one segment that may have it.
     pub fn newest_of_one(&self, pieces: &[Piece], number: u32) -> Result<Option<Hits>> {
         let key = self.keys.value(number as usize);
-        let mut rest = pieces;
+        let (mut rest, mut segments_asked) = (pieces, 0);
         while let Some((newest, older)) = rest.split_last()
             && newest.unerased().is_none()
         {
@@ -76,11 +76,12 @@ impl KeyLookup<'_> {
                         let found = vec![(number, 0)];
                         return Ok(Some(Hits { of: older.len(), found, rows }));
                     }
+                    segments_asked = 1;
                     break;
                 }
             }
         }
-        let mut hits = self.newest_of_each(rest, &[number], SEGMENTS_OF_ONE_KEY, 1)?;
+        let mut hits = self.newest_of_each(rest, &[number], SEGMENTS_OF_ONE_KEY, segments_asked)?;
         Ok(hits.pop())
     }
 
