@@ -1,4 +1,4 @@
-//! Writing out, merging and verifying hold no more than their budgets, however long rows are. Alone in its file, as the allocator counts for
+//! Writing out, merging, verifying and listing sets hold no more than their budgets, however long rows are. Alone in its file, as the allocator counts for
 //! the whole binary.
 
 use drillcore::{Database, Options};
@@ -16,6 +16,8 @@ const CHUNKS_BYTES: u64 = 2 * (16 << 20);
 const REST_BYTES: u64 = 24 << 20;
 /// One chunk, decoded a second time to compare it, and pages.
 const VERIFIED_BYTES: u64 = 24 << 20;
+/// Of rows that are read to list their sets.
+const LISTED_BYTES: u64 = 4 << 20;
 
 /// The most bytes that some work held beside what was held before.
 fn most_held(work: impl FnOnce()) -> u64 {
@@ -64,9 +66,36 @@ fn check(rows: i64, payload_bytes: usize) {
     assert!(merged <= limit, "{merged} bytes to merge, instead of {limit}");
 }
 
+/// Lists the sets of a segment that was written without.
+fn check_listing(rows: i64, payload_bytes: usize, teams: i64) {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { cache_bytes: 1 << 20, maintenance_threads: 1, ..Default::default() };
+    let db = Database::open(folder.path().join("db"), options).unwrap();
+    let table = db.create_table("events", Events::spec().without_set_index()).unwrap();
+    let events = Events { teams, payload_bytes };
+    let batch_rows = ((32 << 20) / (payload_bytes + 64)).clamp(1, 10_000);
+    let ids: Vec<i64> = (0..rows).collect();
+    ids.chunks(batch_rows).for_each(|ids| drop(events.append(&table, ids)));
+    db.compact().unwrap();
+    let listed = most_held(|| {
+        table.index_all_sets().unwrap();
+        table.wait_for_set_index().unwrap();
+    });
+    assert_eq!(db.stats().unwrap().writer.unwrap().segments_indexed, 1);
+    println!(
+        "{rows} rows with {payload_bytes} bytes: {} KiB to list their {teams} sets",
+        listed >> 10
+    );
+    let limit = LISTED_BYTES + 2 * rows as u64 + 100 * teams as u64 + 2 * payload_bytes as u64;
+    assert!(listed <= limit, "{listed} bytes to list sets, instead of {limit}");
+}
+
 #[test]
 fn upkeep_holds_no_more_than_its_budget_however_long_rows_are() {
     check(20_000, 100);
     check(200, 50_000);
     check(3, 4_000_000);
+    check_listing(300_000, 100, TEAMS);
+    check_listing(300_000, 10, 300_000);
+    check_listing(2_000, 50_000, TEAMS);
 }

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::pages::page_writer::PageWriter;
 use crate::postings::ordinal_list::{OrdinalArena, OrdinalList};
 
-/// The ordinals of each indexed set: a byte or two a row, and some 60 bytes and its value a set. Of each weight column what the
+/// The ordinals of each indexed set: a byte or two a row, and some 100 bytes and its value per set. Of each weight column what the
 /// members weigh: a quarter of a byte a row, and at least 32 bytes a set.
 pub struct SetLists {
     indexed: IndexedSets,

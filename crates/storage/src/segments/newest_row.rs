@@ -17,7 +17,7 @@ impl Segment {
         *self.footer.first_key <= *key && *key <= *self.footer.last_key
     }
 
-    /// The newest row with a key, if there is one. An index page, and a block with the dictionaries that it needs; between them
+    /// The newest row with a key that the segment [spans](Segment::spans), if there is one. An index page, and a block with the dictionaries that it needs; between them
     /// a page of the filter, if that is to be asked, which may spare the block.
     pub fn newest_row(
         &self,
@@ -25,9 +25,6 @@ impl Segment {
         projection: &Projection,
         asks_filter: bool,
     ) -> Result<Option<Rows>> {
-        if !self.spans(key) {
-            return Ok(None);
-        }
         let past = Bound::past_key(key);
         let number = self.summary.page_of_bound(&past);
         let page = self.index_page(number)?;

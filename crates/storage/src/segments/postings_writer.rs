@@ -13,7 +13,7 @@ use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::pages::page_writer::PageWriter;
 use crate::postings::set_lists::SetLists;
-use crate::segments::segment::{End, Segment};
+use crate::segments::segment::Segment;
 use crate::segments::weights::weights_of;
 
 /// Rows read at once, unless the names of their sets are long.
@@ -23,7 +23,7 @@ const CHUNK_ROWS: u64 = 4096;
 /// file, which is durable afterwards. `go_on` hears after each chunk how many rows were read; if it says no,
 /// nothing is written, and the result is `None`.
 ///
-/// Memory: about a byte or two a listed row.
+/// Memory: about a byte or two per listed row, 100 and its name per set, and some MiB to read.
 pub fn write_postings(
     directory: Arc<dyn Directory>,
     file: SegmentId,
@@ -40,10 +40,9 @@ pub fn write_postings(
     let mut lists = SetLists::new(indexed.clone(), layout);
     let mut from = 0;
     while from < segment.rows() {
-        let chunk = from..segment.rows().min(from + CHUNK_ROWS);
-        let bytes_max = byte_bounds::chunk() as u64;
-        let to = segment.portion(chunk, End::First, &projection, bytes_max)?.end;
-        let rows = segment.read(from, to, &projection)?;
+        let end = segment.rows().min(from + CHUNK_ROWS);
+        let rows = segment.read_some(from, end, &projection, byte_bounds::chunk())?;
+        let to = from + rows.len() as u64;
         let fault = |error| StorageError::Inconsistent {
             file: segment.name().to_string(),
             detail: format!("the sets of the rows {from}..{to}: {error}"),
