@@ -101,7 +101,7 @@ fn a_wal_keeps_its_bytes() {
     }
     writer.note_synced();
     writer.put_closing(&mut bytes);
-    let pinned = golden("wal-v3.bin", &bytes);
+    let pinned = golden("wal-v4.bin", &bytes);
     assert_eq!(FileHeader::read(&pinned, LogKind::Wal), Ok(header));
     let read: Vec<_> = frames(&pinned, LogKind::Wal, 5)
         .into_iter()
@@ -128,7 +128,7 @@ fn a_manifest_keeps_its_bytes() {
         writer.put(&payload, &mut bytes);
         writer.note_synced();
     }
-    let pinned = golden("manifest-v3.bin", &bytes);
+    let pinned = golden("manifest-v4.bin", &bytes);
     assert_eq!(edits_of(&pinned), lists);
 }
 
@@ -361,11 +361,11 @@ fn a_segment_footer_and_its_tail_keep_their_bytes() {
         footer.encode(&mut payload);
         payload
     };
-    let pinned = pinned_end("segment-footer-v4.bin", FileKind::Segment, &payload(&footer));
+    let pinned = pinned_end("segment-footer-v5.bin", FileKind::Segment, &payload(&footer));
     assert_eq!(SegmentFooter::decode(&pinned), Ok(footer.clone()));
     let indexed = IndexedSets::none().with([b"\x01UA\x00".to_vec()]);
     let footer = SegmentFooter { indexed, ..footer };
-    let name = "segment-footer-v4-some-sets.bin";
+    let name = "segment-footer-v5-some-sets.bin";
     let pinned = pinned_end(name, FileKind::Segment, &payload(&footer));
     assert_eq!(SegmentFooter::decode(&pinned), Ok(footer));
 }
@@ -382,7 +382,7 @@ fn a_postings_footer_and_its_tail_keep_their_bytes() {
     };
     let mut payload = Vec::new();
     footer.encode(&mut payload);
-    let pinned = pinned_end("postings-footer-v4.bin", FileKind::Postings, &payload);
+    let pinned = pinned_end("postings-footer-v5.bin", FileKind::Postings, &payload);
     assert_eq!(PostingsFooter::decode(&pinned), Ok(footer));
 }
 

@@ -1,8 +1,8 @@
 //! Rollup: events become rows of metrics, rows of one key become one, and metrics become what is shown.
 //!
 //! A stored row is *partial*: its metrics cover some of its key's events, and rows of several pieces add up
-//! to the whole. Beside the metrics stand hidden counts, of events and of the values of each nullable input:
-//! an average is a sum over such a count. Integer sums are kept in 128 bits; float sums carry what rounding
+//! to the whole. Beside the metrics stand hidden counts, of events and of the values of each nullable input,
+//! null where there are as many as events: an average is a sum over such a count. Integer sums are kept in 128 bits; float sums carry what rounding
 //! left over (Neumaier, 1974), null where that is nothing, so the order in which rows are folded hardly shows. What is shown is made
 //! last, and a sum that does not fit its type is an error, never a wrapped number.
 
@@ -48,8 +48,12 @@ pub fn partial_rows(
     values[0] = Arc::new(UInt64Array::from(vec![1; len]));
     for (at, column) in schema.counted_inputs().into_iter().enumerate() {
         let input = events.column(column);
-        let counts = (0..len).map(|row| u64::from(input.is_valid(row)));
-        values[1 + at] = Arc::new(UInt64Array::from_iter_values(counts));
+        values[1 + at] = match input.null_count() {
+            0 => new_null_array(&DataType::UInt64, len),
+            _ => Arc::new(UInt64Array::from_iter(
+                (0..len).map(|row| input.is_null(row).then_some(0)),
+            )),
+        };
     }
     for (metric, at) in rollup.metrics.iter().zip(metric_values(layout)) {
         let input = metric.input.map(|column| events.column(column));
@@ -81,9 +85,11 @@ pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, groups: &Groups) -> R
     }
     let sums = Sums { groups };
     let mut values = no_values(layout, groups.len());
-    for (hidden, counts) in values[..layout.hidden_values()].iter_mut().enumerate() {
-        *counts = sums.add_counts(rows.value(hidden))?;
+    let events = sums.add_counts(rows.value(0))?;
+    for (hidden, counts) in values[..layout.hidden_values()].iter_mut().enumerate().skip(1) {
+        *counts = sums.add_differing(rows.value(hidden), rows.value(0), &events)?;
     }
+    values[0] = events;
     for (metric, at) in rollup.metrics.iter().zip(metric_values(layout)) {
         let stored = rows.value(at);
         values[at] = match (metric.kind, stored.data_type()) {
@@ -164,11 +170,23 @@ fn metric_values(layout: &Layout) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// How many of each row's events have a value in the input of a metric.
-fn input_counts<'r>(schema: &TableSchema, metric: &Metric, rows: &'r Rows) -> &'r UInt64Array {
+fn input_counts<'r>(
+    schema: &TableSchema,
+    metric: &Metric,
+    rows: &'r Rows,
+) -> impl Iterator<Item = u64> + 'r {
     let counted = schema.counted_inputs();
     let place = counted.iter().position(|&column| Some(column) == metric.input);
     // Where nulls are not allowed, all have one.
-    rows.value(place.map_or(0, |place| 1 + place)).as_primitive()
+    let counts = rows.value(place.map_or(0, |place| 1 + place));
+    differing(counts, rows.value(0))
+}
+
+/// Counts that are null where they are as many as the events.
+fn differing<'r>(counts: &'r ArrayRef, events: &'r ArrayRef) -> impl Iterator<Item = u64> + 'r {
+    let events = events.as_primitive::<UInt64Type>().values();
+    let counts = counts.as_primitive::<UInt64Type>();
+    counts.iter().zip(events).map(|(count, &events)| count.unwrap_or(events))
 }
 
 /// Sums of floats together with what rounding left over of them.
@@ -181,10 +199,13 @@ fn totals(sums: &ArrayRef, left_over: &ArrayRef) -> Float64Array {
 }
 
 /// Sums over counts; there is a sum where the count is not zero.
-fn averages(sums: impl Iterator<Item = Option<f64>>, counts: &UInt64Array) -> ArrayRef {
+fn averages(
+    sums: impl Iterator<Item = Option<f64>>,
+    counts: impl Iterator<Item = u64>,
+) -> ArrayRef {
     let average =
-        |(sum, &count): (Option<f64>, &u64)| sum.map(|sum| with_one_nan(sum / count as f64));
-    Arc::new(sums.zip(counts.values()).map(average).collect::<Float64Array>())
+        |(sum, count): (Option<f64>, u64)| sum.map(|sum| with_one_nan(sum / count as f64));
+    Arc::new(sums.zip(counts).map(average).collect::<Float64Array>())
 }
 
 /// What is computed has the NaN of the machine, which may have its sign set.
@@ -274,12 +295,34 @@ impl Sums<'_> {
 
     fn add_counts(&self, values: &ArrayRef) -> Result<ArrayRef> {
         let values = values.as_primitive::<UInt64Type>().values();
+        Ok(Arc::new(UInt64Array::from(self.counted(values.iter().copied())?)))
+    }
+
+    /// Counts that are null where they are as many as the events: before, given with the events of the rows, and after, of
+    /// which `added` are the events.
+    fn add_differing(
+        &self,
+        values: &ArrayRef,
+        events: &ArrayRef,
+        added: &ArrayRef,
+    ) -> Result<ArrayRef> {
+        if values.null_count() == values.len() {
+            return Ok(new_null_array(&DataType::UInt64, self.groups.len()));
+        }
+        let counts = self.counted(differing(values, events))?;
+        let added = added.as_primitive::<UInt64Type>().values();
+        let counts = counts.iter().zip(added);
+        let counts = counts.map(|(&count, &events)| Some(count).filter(|_| count != events));
+        Ok(Arc::new(counts.collect::<UInt64Array>()))
+    }
+
+    fn counted(&self, counts: impl Iterator<Item = u64>) -> Result<Vec<u64>> {
         let mut fits = true;
-        let sums = self.fold(values.iter(), 0u64, |sum, &count| {
+        let sums = self.fold(counts, 0u64, |sum, count| {
             let (added, is_too_large) = sum.overflowing_add(count);
             (*sum, fits) = (added, fits & !is_too_large);
         });
-        if fits { Ok(Arc::new(UInt64Array::from(sums))) } else { Err(too_large()) }
+        if fits { Ok(sums) } else { Err(too_large()) }
     }
 
     fn add_integers(&self, values: &ArrayRef) -> Result<ArrayRef> {
@@ -414,6 +457,21 @@ mod tests {
         );
         assert_eq!(sums[0], Some((-0.0f64).to_bits()));
         assert_eq!((sums[1], left_over[1]), (Some(1.0f64.to_bits()), Some(1.0f64.to_bits())));
+    }
+
+    #[test]
+    fn counts_of_values_are_kept_where_they_differ_from_the_events() {
+        let counts = |of: &[Option<u64>]| -> ArrayRef { Arc::new(UInt64Array::from(of.to_vec())) };
+        let groups = Groups::of_neighbours(&[2, 4, 5]);
+        let sums = Sums { groups: &groups };
+        let events = counts(&[1, 1, 2, 3, 5].map(Some));
+        let added = sums.add_counts(&events).unwrap();
+        let add = |values: &ArrayRef| sums.add_differing(values, &events, &added).unwrap();
+        let kept = add(&counts(&[None, Some(0), None, None, Some(2)]));
+        assert_eq!(&kept, &counts(&[Some(1), None, Some(2)]));
+        assert_eq!(&add(&counts(&[None; 5])), &counts(&[None; 3]));
+        let events = differing(&kept, &added).collect::<Vec<_>>();
+        assert_eq!(events, [1, 5, 2]);
     }
 
     #[test]

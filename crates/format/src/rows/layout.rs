@@ -54,7 +54,7 @@ impl Layout {
             MergePolicy::Append => {}
             // The hidden first value: whether the row is a tombstone.
             MergePolicy::Upsert { .. } => value_types.push(DataType::Boolean),
-            // The hidden first values: the number of events, and of those with a value in a column.
+            // The hidden first values: the number of events, and of those with a value in a column, null where all have one.
             MergePolicy::Rollup(_) => {
                 value_types.resize(1 + schema.counted_inputs().len(), DataType::UInt64);
             }
