@@ -60,7 +60,7 @@ impl OrdinalIntervals {
     }
 
     /// The intervals, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Range<u32>> + '_ {
         (0..self.starts.len()).map(|number| self.interval(number))
     }
 

@@ -332,26 +332,24 @@ impl Piece {
         }
     }
 
-    /// The sum of a weight column over the rows before `ordinal`. On disk: one index page and one block.
-    pub fn weight_before(&self, weight: usize, ordinal: u64) -> Result<u128> {
-        match &self.array {
-            SortedArray::Run(run) => Ok(run.weight(weight).before(ordinal)),
-            SortedArray::Segment(segment) => Ok(segment.weight_before(weight, ordinal)?),
+    /// The sums of a weight column over the rows before some ordinals, each in its piece. On disk one index page and one block each, which
+    /// are read together.
+    pub fn weights_before(wanted: &[(&Piece, u64)], weight: usize) -> Result<Vec<u128>> {
+        let mut sums = vec![0; wanted.len()];
+        let (mut on_disk, mut places) = (Vec::new(), Vec::new());
+        for (at, &(piece, ordinal)) in wanted.iter().enumerate() {
+            match &piece.array {
+                SortedArray::Run(run) => sums[at] = run.weight(weight).before(ordinal),
+                SortedArray::Segment(segment) => {
+                    on_disk.push((&**segment, ordinal));
+                    places.push(at);
+                }
+            }
         }
-    }
-
-    /// The rows that hold some units of a weight column, counted from 0 over all rows, each with its units. On disk: one index
-    /// page and one block each, which are read together. They are some of `rows`, and units ascend.
-    pub fn rows_of_weight(
-        &self,
-        weight: usize,
-        units: &[u128],
-        rows: Range<u64>,
-    ) -> Result<Vec<(u64, u128)>> {
-        match &self.array {
-            SortedArray::Run(run) => Ok(run.weight(weight).rows_of(units, rows)),
-            SortedArray::Segment(segment) => Ok(segment.rows_of_weight(weight, units)?),
+        for (at, sum) in places.into_iter().zip(Segment::weights_before(&on_disk, weight)?) {
+            sums[at] = sum;
         }
+        Ok(sums)
     }
 
     /// Copies rows, whose ordinals ascend, each block read once. For some rows here and there, and columns whose

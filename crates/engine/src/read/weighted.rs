@@ -8,11 +8,12 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use drillcore_format::rows::{Layout, Projection};
 use drillcore_format::weight::stored_units;
 use drillcore_sample::rng::Rng;
+use drillcore_storage::segments::segment::Segment;
 use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
@@ -21,11 +22,13 @@ use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::live_rows::LiveRows;
 use crate::pieces::live_weights::LiveWeights;
 use crate::pieces::member_weights::KeptWeights;
-use crate::pieces::piece::{Members, Piece, UnindexedSet};
+use crate::pieces::piece::{Members, Piece, SortedArray, UnindexedSet};
 use crate::pieces::weight_index::no_weight;
 use crate::policy::table_policy::TablePolicy;
 use crate::read::arrivals::Arrivals;
-use crate::read::grouped_weights::{GroupedMembers, Scale, SetMembers, Weighed, WeighedMembers};
+use crate::read::grouped_weights::{
+    self, GroupedMembers, Scale, SetMembers, ToWeigh, Weighed, WeighedMembers,
+};
 use crate::select::selection::{Part, Place, Selected};
 use crate::select::unindexed_sets::count_members;
 
@@ -37,7 +40,7 @@ const TRIES: usize = 16;
 const TRIES_MIN: usize = 64;
 /// The stream of a seed for draws behind those by rejection.
 const BEHIND_TRIES: u64 = 2;
-/// Members whose weights are read at once, and rows that are drawn at once.
+/// Members whose weights are read at once, rows that are drawn at once, and intervals of erased rows that are weighed at once.
 const CHUNK: usize = 4096;
 /// Rows that can be read one after the other in the time in which the units before one are looked up.
 const ROWS_PER_LOOKUP: u64 = 256;
@@ -76,15 +79,22 @@ enum PartWeight {
     Members {
         ends: Vec<u128>,
     },
-    Grouped(GroupedMembers),
-    Unindexed(Mutex<Unindexed>),
+    Grouped(Box<GroupedMembers>),
+    /// All members of a set that is not indexed in a segment, among those of a range: the units of each, which a sum needs, until they are
+    /// in groups.
+    Unindexed {
+        units: Mutex<Vec<u64>>,
+        grouped: OnceLock<Box<GroupedMembers>>,
+    },
 }
 
-/// All members of a set that is not indexed in a segment, among those of a range.
-enum Unindexed {
-    /// The units of each. Their sum asks for no more.
-    Weighed(Vec<u64>),
-    Grouped(GroupedMembers),
+/// The rows of a part that hold some units.
+enum FoundInPart<'w> {
+    Rows(Vec<Weighed>),
+    /// Those that hold units of a segment, counted over all of its rows.
+    OnDisk(&'w Segment, Vec<u128>),
+    /// Those that hold units of a set.
+    Grouped(&'w GroupedMembers, Vec<u128>),
 }
 
 impl Weighted {
@@ -98,79 +108,114 @@ impl Weighted {
     ) -> Result<Weighted> {
         let value = layout.weight_values().nth(weight).expect("the weight was looked up");
         let projection = layout.stored(false, vec![value]);
-        let (interrupt, layout) = (interrupt.clone(), layout.clone());
-        let (parts, starts) = (Vec::with_capacity(selected.parts().len()), vec![0u128]);
         let columns = layout.weight_values().count();
-        let mut weighted =
-            Weighted { selected, layout, weight, columns, projection, interrupt, parts, starts };
-        for part in weighted.selected.clone().parts() {
-            let (part, sum) = weighted.weigh(part)?;
+        let parts = selected.parts().len();
+        let mut weighted = Weighted {
+            selected,
+            layout: layout.clone(),
+            weight,
+            columns,
+            projection,
+            interrupt: interrupt.clone(),
+            parts: Vec::with_capacity(parts),
+            starts: Vec::with_capacity(parts + 1),
+        };
+        weighted.starts.push(0);
+        for (part, sum) in weighted.weigh()? {
             weighted.starts.push(weighted.total() + sum);
             weighted.parts.push(part);
         }
         Ok(weighted)
     }
 
-    fn weigh(&self, part: &Part) -> Result<(PartWeight, u128)> {
-        let piece = &self.selected.pieces()[part.piece];
-        Ok(match &part.members {
-            None => {
-                let before = piece.weight_before(self.weight, part.from)?;
-                let sum = piece.weight_before(self.weight, part.to)? - before;
-                (PartWeight::Interval { before }, sum)
-            }
-            Some(Members::Live(LiveRows::Unerased { erased, .. })) => {
-                let weights = self.live_weights(piece, erased)?;
-                let before = |position: u64| -> Result<u128> {
-                    if position == 0 {
-                        return Ok(0);
-                    }
-                    // Behind the last live row, where the intervals before the next one have not begun.
-                    let past = erased.outside(position - 1) + 1;
-                    let units = piece.weight_before(self.weight, past)?;
-                    Ok(weights.live_before(units, erased.intervals_before(past)))
-                };
-                let (before, to) = (before(part.from)?, before(part.to)?);
-                (PartWeight::Live { before, weights }, to - before)
-            }
-            Some(Members::Segment(members)) => {
-                let members = SetMembers::Indexed(members.clone());
-                let grouped = GroupedMembers::new(members, part.from..part.to, self.scale(piece))?;
-                let sum = grouped.total();
-                (PartWeight::Grouped(grouped), sum)
-            }
-            // Events of a rollup table are found by their numbers, not drawn in groups.
-            Some(Members::Unindexed(_)) if !TablePolicy::of(&self.layout).combines() => {
-                let mut units = Vec::with_capacity(part.len() as usize);
-                self.for_each_weight(part, |_, unit| units.push(unit))?;
-                let sum = units.iter().map(|&unit| u128::from(unit)).sum();
-                (PartWeight::Unindexed(Mutex::new(Unindexed::Weighed(units))), sum)
-            }
-            Some(members) => match piece.member_weights(members, self.weight, part.len())? {
-                Some(kept) => {
-                    let before = kept.sums.before(part.from);
-                    let sum = kept.sums.before(part.to) - before;
-                    (PartWeight::Kept { before, kept }, sum)
+    /// Weighs the parts. What has to be read of all intervals is read together, and that of all sets that are indexed on disk.
+    fn weigh(&self) -> Result<Vec<(PartWeight, u128)>> {
+        let parts = self.selected.parts();
+        let mut ends = Vec::with_capacity(2 * parts.len());
+        let (mut live, mut sets) = (Vec::new(), Vec::new());
+        for part in parts {
+            let piece = self.piece(part);
+            match &part.members {
+                None => ends.extend([(piece, part.from), (piece, part.to)]),
+                Some(Members::Live(LiveRows::Unerased { erased, .. })) => {
+                    live.push(self.live_weights(piece, erased)?);
+                    ends.extend([part.from, part.to].map(|at| (piece, past(erased, at))));
                 }
+                Some(Members::Segment(members)) => sets.push(ToWeigh {
+                    piece: piece.clone(),
+                    members: SetMembers::Indexed(members.clone()),
+                    positions: part.from..part.to,
+                }),
+                Some(_) => {}
+            }
+        }
+        let mut before = Piece::weights_before(&ends, self.weight)?.into_iter();
+        let mut grouped = GroupedMembers::of_each(sets, self.scale())?.into_iter();
+        let mut live = live.into_iter();
+        let mut weighed = Vec::with_capacity(parts.len());
+        for part in parts {
+            let mut before = || before.next().expect("both ends of each interval were weighed");
+            weighed.push(match &part.members {
                 None => {
-                    let ends = self.member_sums(part)?;
-                    let sum = ends.last().copied().unwrap_or(0);
-                    (PartWeight::Members { ends }, sum)
+                    let (before, to) = (before(), before());
+                    (PartWeight::Interval { before }, to - before)
                 }
-            },
+                Some(Members::Live(LiveRows::Unerased { erased, .. })) => {
+                    let weights = live.next().expect("they were weighed for each");
+                    let [before, to] = [part.from, part.to].map(|at| {
+                        weights.live_before(before(), erased.intervals_before(past(erased, at)))
+                    });
+                    (PartWeight::Live { before, weights }, to - before)
+                }
+                Some(Members::Segment(_)) => {
+                    let members = grouped.next().expect("each was weighed");
+                    let sum = members.total();
+                    (PartWeight::Grouped(Box::new(members)), sum)
+                }
+                Some(members) => self.weigh_members(part, members)?,
+            });
+        }
+        Ok(weighed)
+    }
+
+    /// Weighs members that are neither an interval nor indexed on disk.
+    fn weigh_members(&self, part: &Part, members: &Members) -> Result<(PartWeight, u128)> {
+        // Events of a rollup table are found by their numbers, not drawn in groups.
+        if matches!(members, Members::Unindexed(_)) && !TablePolicy::of(&self.layout).combines() {
+            let mut units = Vec::with_capacity(part.len() as usize);
+            self.for_each_weight(part, |_, unit| units.push(unit))?;
+            let sum = units.iter().map(|&unit| u128::from(unit)).sum();
+            let (units, grouped) = (Mutex::new(units), OnceLock::new());
+            return Ok((PartWeight::Unindexed { units, grouped }, sum));
+        }
+        Ok(match self.piece(part).member_weights(members, self.weight, part.len())? {
+            Some(kept) => {
+                let before = kept.sums.before(part.from);
+                let sum = kept.sums.before(part.to) - before;
+                (PartWeight::Kept { before, kept }, sum)
+            }
+            None => {
+                let ends = self.member_sums(part)?;
+                let sum = ends.last().copied().unwrap_or(0);
+                (PartWeight::Members { ends }, sum)
+            }
         })
+    }
+
+    fn piece(&self, part: &Part) -> &Piece {
+        &self.selected.pieces()[part.piece]
     }
 
     /// Puts the members of sets without an index in the groups that an index would have. These begin with the first member in the
     /// segment: where members of a range were weighed, the others are counted, those of all sets in one pass.
     fn group_unindexed(&self) -> Result<()> {
-        let mut unindexed: Vec<(usize, &UnindexedSet, &Mutex<Unindexed>)> = Vec::new();
+        let mut unindexed = Vec::new();
         for (part, weight) in self.selected.parts().iter().zip(&self.parts) {
-            if let (Some(Members::Unindexed(set)), PartWeight::Unindexed(state)) =
+            if let (Some(Members::Unindexed(set)), PartWeight::Unindexed { units, grouped }) =
                 (&part.members, weight)
-                && matches!(*state.lock(), Unindexed::Weighed(_))
+                && grouped.get().is_none()
             {
-                unindexed.push((part.piece, set, state));
+                unindexed.push((part.piece, set, (units, grouped)));
             }
         }
         for of_piece in unindexed.chunk_by(|a, b| a.0 == b.0) {
@@ -182,16 +227,19 @@ impl Weighted {
                 false => count_members(&self.layout, piece, &values, range, &self.interrupt),
             };
             let (before, behind) = (count(0..range.start)?, count(range.end..piece.rows())?);
-            for (at, (_, set, state)) in of_piece.iter().enumerate() {
-                let mut state = state.lock();
-                let Unindexed::Weighed(units) = &mut *state else { continue };
-                let units: Vec<u64> = std::mem::take(units);
+            for (at, (_, set, (units, grouped))) in of_piece.iter().enumerate() {
+                let mut units = units.lock();
+                if grouped.get().is_some() {
+                    continue;
+                }
+                let units: Vec<u64> = std::mem::take(&mut units);
                 let len = before[at] + units.len() as u64 + behind[at];
                 let weighed = WeighedMembers::new(set.ordinals.clone(), units, before[at], len);
                 let positions = weighed.positions();
                 let members = SetMembers::Weighed(weighed);
-                let grouped = GroupedMembers::new(members, positions, self.scale(piece))?;
-                *state = Unindexed::Grouped(grouped);
+                let to_weigh = ToWeigh { piece: piece.clone(), members, positions };
+                let mut weighed = GroupedMembers::of_each(vec![to_weigh], self.scale())?;
+                grouped.get_or_init(|| Box::new(weighed.pop().expect("one was weighed")));
             }
         }
         Ok(())
@@ -202,10 +250,17 @@ impl Weighted {
     fn live_weights(&self, piece: &Piece, erased: &ErasedRows) -> Result<Arc<LiveWeights>> {
         erased.weights(self.weight, self.columns, || {
             if (erased.intervals() as u64) < piece.rows() / ROWS_PER_LOOKUP {
-                let before = |ordinal: u32| piece.weight_before(self.weight, ordinal.into());
-                let ends =
-                    |interval: Range<u32>| Ok((before(interval.start)?, before(interval.end)?));
-                return Ok(LiveWeights::new(erased.iter().map(ends).collect::<Result<Vec<_>>>()?));
+                let mut ends = Vec::with_capacity(erased.intervals());
+                let mut intervals = erased.iter();
+                while intervals.len() > 0 {
+                    self.interrupt.check()?;
+                    let some = intervals.by_ref().take(CHUNK);
+                    let wanted = some.flat_map(|interval| [interval.start, interval.end]);
+                    let wanted: Vec<_> = wanted.map(|end| (piece, u64::from(end))).collect();
+                    let before = Piece::weights_before(&wanted, self.weight)?;
+                    ends.extend(before.chunks(2).map(|ends| (ends[0], ends[1])));
+                }
+                return Ok(LiveWeights::new(ends));
             }
             let (mut intervals, mut ends) = (erased.iter().peekable(), Vec::new());
             let (mut sum, mut start) = (0u128, 0u128);
@@ -225,9 +280,9 @@ impl Weighted {
         })
     }
 
-    fn scale<'a>(&'a self, piece: &'a Piece) -> Scale<'a> {
+    fn scale(&self) -> Scale<'_> {
         let Weighted { weight, projection, interrupt, .. } = self;
-        Scale { piece, weight: *weight, projection, interrupt }
+        Scale { weight: *weight, projection, interrupt }
     }
 
     pub fn selected(&self) -> &Selected {
@@ -277,15 +332,24 @@ impl Weighted {
     }
 
     fn is_grouped(&self) -> bool {
-        let is_grouped =
-            |part: &PartWeight| matches!(part, PartWeight::Grouped(_) | PartWeight::Unindexed(_));
+        let is_grouped = |part: &PartWeight| {
+            matches!(part, PartWeight::Grouped(_) | PartWeight::Unindexed { .. })
+        };
         self.parts.iter().any(is_grouped)
     }
 
-    /// The rows that hold some units; with a random seed for each, such as are as likely for units that were drawn.
+    /// The rows that hold some units; with a random seed for each, such as are as likely for units that were drawn. What has to be read of
+    /// all parts is read together.
     fn find(&self, units: &[u128], seeds: Option<&[u64]>) -> Result<Vec<(Place, u128)>> {
         self.group_unindexed()?;
         let mut found = vec![(Place { piece: 0, ordinal: 0 }, 0); units.len()];
+        let mut put = |draws: &mut dyn Iterator<Item = (usize, usize)>, rows: Vec<Weighed>| {
+            for ((draw, piece), (ordinal, units)) in draws.zip(rows) {
+                found[draw] = (Place { piece, ordinal: ordinal as u32 }, units);
+            }
+        };
+        let (mut in_segments, mut in_segments_of) = (Vec::new(), Vec::new());
+        let (mut in_sets, mut in_sets_of) = (Vec::new(), Vec::new());
         let ascending = ascending(units, self.total());
         let mut rest = ascending.as_slice();
         while let Some(&first) = rest.first() {
@@ -294,49 +358,60 @@ impl Weighted {
             let of_part;
             (of_part, rest) =
                 rest.split_at(rest.partition_point(|&draw| units[draw as usize] < end));
-            let within: Vec<u128> =
-                of_part.iter().map(|&draw| units[draw as usize] - start).collect();
-            let seeds: Option<Vec<u64>> =
-                seeds.map(|seeds| of_part.iter().map(|&draw| seeds[draw as usize]).collect());
-            let rows = self.find_in_part(number, within, seeds.as_deref())?;
+            let within = of_part.iter().map(|&draw| units[draw as usize] - start).collect();
             let piece = self.selected.parts()[number].piece;
-            for (&draw, (ordinal, units)) in of_part.iter().zip(rows) {
-                found[draw as usize] = (Place { piece, ordinal: ordinal as u32 }, units);
+            let mut draws = of_part.iter().map(|&draw| (draw as usize, piece));
+            match self.find_in_part(number, within)? {
+                FoundInPart::Rows(rows) => put(&mut draws, rows),
+                FoundInPart::OnDisk(segment, units) => {
+                    in_segments.extend(units.into_iter().map(|unit| (segment, unit)));
+                    in_segments_of.extend(draws);
+                }
+                FoundInPart::Grouped(members, units) => {
+                    in_sets.extend(units.into_iter().map(|unit| (members, unit)));
+                    in_sets_of.extend(draws);
+                }
             }
         }
+        let rows = Segment::rows_of_weight(&in_segments, self.weight)?;
+        put(&mut in_segments_of.into_iter(), rows);
+        let seeds: Option<Vec<u64>> =
+            seeds.map(|seeds| in_sets_of.iter().map(|&(draw, _)| seeds[draw]).collect());
+        let rows = grouped_weights::find(&in_sets, seeds.as_deref(), self.scale())?;
+        put(&mut in_sets_of.into_iter(), rows);
         Ok(found)
     }
 
-    /// The rows of a part that hold some units, which ascend.
-    fn find_in_part(
-        &self,
-        number: usize,
-        mut units: Vec<u128>,
-        seeds: Option<&[u64]>,
-    ) -> Result<Vec<Weighed>> {
+    /// The rows of a part that hold some units, which ascend; or where on disk to look for them.
+    fn find_in_part(&self, number: usize, mut units: Vec<u128>) -> Result<FoundInPart<'_>> {
         let part = &self.selected.parts()[number];
-        let piece = &self.selected.pieces()[part.piece];
-        match &self.parts[number] {
+        let piece = self.piece(part);
+        let in_interval = |units: Vec<u128>, rows| match &piece.array {
+            SortedArray::Run(run) => {
+                FoundInPart::Rows(run.weight(self.weight).rows_of(&units, rows))
+            }
+            SortedArray::Segment(segment) => FoundInPart::OnDisk(segment, units),
+        };
+        Ok(match &self.parts[number] {
             PartWeight::Interval { before } => {
                 units.iter_mut().for_each(|unit| *unit += before);
-                piece.rows_of_weight(self.weight, &units, part.from..part.to)
+                in_interval(units, part.from..part.to)
             }
             PartWeight::Live { before, weights } => {
                 units.iter_mut().for_each(|unit| *unit = weights.unit(*unit + before));
-                piece.rows_of_weight(self.weight, &units, 0..piece.rows())
+                in_interval(units, 0..piece.rows())
             }
             PartWeight::Kept { before, kept } => {
                 units.iter_mut().for_each(|unit| *unit += before);
                 let members = kept.sums.rows_of(&units, part.from..part.to).into_iter();
-                members
-                    .map(|(position, units)| Ok((part.ordinal(piece, position)?, units)))
-                    .collect()
+                let rows = members.map(|(at, units)| Ok((part.ordinal(piece, at)?, units)));
+                FoundInPart::Rows(rows.collect::<Result<_>>()?)
             }
-            PartWeight::Grouped(members) => members.find(&units, seeds, self.scale(piece)),
-            PartWeight::Unindexed(state) => match &*state.lock() {
-                Unindexed::Grouped(members) => members.find(&units, seeds, self.scale(piece)),
-                Unindexed::Weighed(_) => unreachable!("they are grouped before they are searched"),
-            },
+            PartWeight::Grouped(members) => FoundInPart::Grouped(members, units),
+            PartWeight::Unindexed { grouped, .. } => {
+                let members = grouped.get().expect("they are grouped before they are searched");
+                FoundInPart::Grouped(members, units)
+            }
             PartWeight::Members { ends } => {
                 let member = |unit: u128| {
                     let member = ends.partition_point(|&end| end <= unit);
@@ -344,9 +419,9 @@ impl Weighted {
                     let ordinal = part.ordinal(piece, part.from + member as u64)?;
                     Ok((ordinal, ends[member] - before))
                 };
-                units.into_iter().map(member).collect()
+                FoundInPart::Rows(units.into_iter().map(member).collect::<Result<_>>()?)
             }
-        }
+        })
     }
 
     /// Draws up to `n` different rows by successive draws, those in `places` first: each with the chance of its
@@ -454,6 +529,12 @@ impl Weighted {
         }
         Ok(())
     }
+}
+
+/// The ordinal at which the live rows before a position end: behind the last of them, where the intervals before the next one have not
+/// begun.
+fn past(erased: &ErasedRows, position: u64) -> u64 {
+    position.checked_sub(1).map_or(0, |last| erased.outside(last) + 1)
 }
 
 /// The numbers of some units below a total, in the order of these, and of equal ones in their own.

@@ -33,7 +33,7 @@ pub struct GroupWeight {
 }
 
 /// A group of members, by weight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WeightGroup {
     /// The position of the group among those of the set.
     pub number: u64,

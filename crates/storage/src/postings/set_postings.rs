@@ -346,49 +346,54 @@ impl SegmentMembers {
         self.entry.as_ref().map_or(0, |entry| entry.weights[weight].total())
     }
 
-    /// The groups of members that hold some units of a weight column, which lie below the sum of all: a page of postings each
-    /// at most, of which those of many are read together.
-    pub fn groups_of_units(&self, weight: usize, units: &[u128]) -> Result<Vec<WeightGroup>> {
-        if units.is_empty() {
-            return Ok(Vec::new());
-        }
-        let tables = self.weight_tables(weight);
-        let mut groups = Vec::with_capacity(units.len());
-        let group_of = |&unit: &u128, page: &FindPage<'_>| {
+    /// The groups of members of some sets that hold some units of a weight column, which lie below the sum of all of the set: a page of
+    /// postings each at most, of which those of many are read together.
+    pub fn groups_of_units(
+        wanted: &[(&SegmentMembers, u128)],
+        weight: usize,
+    ) -> Result<Vec<WeightGroup>> {
+        let group_of = |&(members, unit): &(&SegmentMembers, u128), page: &FindPage<'_>| {
+            let tables = members.weight_tables(weight);
             let table = tables.table_of_unit(unit);
-            let group = tables.group_of_unit(table, &page(tables.place(table).page_offset)?, unit);
-            let damaged = |error| SearchFault::Page(self.damaged_weights(tables, table, error));
-            group.map_err(damaged)
+            members.in_table(tables, table, page, |page| tables.group_of_unit(table, page, unit))
         };
-        look_up_each(units, |_| self, group_of, |group| groups.push(group))?;
+        let mut groups = Vec::with_capacity(wanted.len());
+        look_up_each(wanted, |(members, _)| members, group_of, |group| groups.push(group))?;
         Ok(groups)
     }
 
-    /// The group of a number, with the positions from 128 times that on: a page of postings.
-    pub fn weight_group(&self, weight: usize, number: u64) -> Result<WeightGroup> {
-        let tables = self.weight_tables(weight);
-        let table = tables.table_of_group(number);
-        let page = self.weight_page(tables, table)?;
-        let group = tables.group_of_number(table, &page, number);
-        group.map_err(|error| self.damaged_weights(tables, table, error))
+    /// The groups of some numbers, each with the positions from 128 times that on: a page of postings each at most, of which those of
+    /// many are read together.
+    pub fn groups_of_numbers(
+        wanted: &[(&SegmentMembers, u64)],
+        weight: usize,
+    ) -> Result<Vec<WeightGroup>> {
+        let group_of = |&(members, number): &(&SegmentMembers, u64), page: &FindPage<'_>| {
+            let tables = members.weight_tables(weight);
+            let table = tables.table_of_group(number);
+            let of_page = |page: &[u8]| tables.group_of_number(table, page, number);
+            members.in_table(tables, table, page, of_page)
+        };
+        let mut groups = Vec::with_capacity(wanted.len());
+        look_up_each(wanted, |(members, _)| members, group_of, |group| groups.push(group))?;
+        Ok(groups)
+    }
+
+    /// What is found in the page of a table of weights.
+    fn in_table<T>(
+        &self,
+        tables: &WeightTables,
+        table: usize,
+        page: &FindPage<'_>,
+        find: impl FnOnce(&[u8]) -> std::result::Result<T, FormatError>,
+    ) -> SearchResult<T> {
+        let offset = tables.place(table).page_offset;
+        let found = find(&page(offset)?);
+        found.map_err(|error| SearchFault::Page(self.postings.file.damaged(offset, error)))
     }
 
     fn weight_tables(&self, weight: usize) -> &WeightTables {
         &self.entry.as_ref().expect("a set without members has no groups").weights[weight]
-    }
-
-    fn weight_page(&self, tables: &WeightTables, table: usize) -> Result<Arc<[u8]>> {
-        let offset = tables.place(table).page_offset;
-        self.postings.page(offset, PAGE_BYTES as u32, PageKind::Postings)
-    }
-
-    fn damaged_weights(
-        &self,
-        tables: &WeightTables,
-        table: usize,
-        error: FormatError,
-    ) -> StorageError {
-        self.postings.file.damaged(tables.place(table).page_offset, error)
     }
 
     /// Appends the ordinals of the members at some positions, as [`SegmentMembers::ordinals_of`] does.

@@ -460,10 +460,6 @@ impl Segment {
         self.cache.payload(PageRequest { file: &self.file, offset, bytes, kind })
     }
 
-    pub(super) fn block(&self, place: &BlockPlace) -> Result<Arc<[u8]>> {
-        self.cache.payload(self.block_request(place))
-    }
-
     /// What to ask the cache for, for the payload of a block.
     pub(super) fn block_request(&self, place: &BlockPlace) -> PageRequest<'_> {
         let BlockPlace { offset, bytes, .. } = *place;

@@ -10,7 +10,7 @@ use drillcore_format::byte_bounds;
 use drillcore_format::error::FormatError;
 use drillcore_format::index_page::{FilterPlace, IndexPage, key_hash, may_contain};
 use drillcore_format::key::Bound;
-use drillcore_format::postings::WeightGroup;
+use drillcore_format::postings::{WEIGHT_GROUP, WeightGroup};
 use drillcore_format::rows::Rows;
 use drillcore_format::statistics_page::Zones;
 use drillcore_format::streams::directory::StreamColumn;
@@ -18,12 +18,15 @@ use drillcore_format::streams::directory::StreamColumn;
 use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::postings::set_lists::SetLists;
+use crate::postings::set_postings::SegmentMembers;
 use crate::segments::columns::ColumnReader;
 use crate::segments::segment::{End, Segment};
 use crate::segments::weights::weights_of;
 
 /// Pages kept while a segment is checked, read from its file and not taken from those that others keep.
 const CACHE_BYTES: u64 = 1 << 20;
+/// Groups of a set that are looked up together.
+const GROUPS_AT_ONCE: usize = 1024;
 
 /// Reads a segment's file from end to end, past the page cache. The first fault found is the error; `go_on`
 /// is asked before each portion that is read, given the number of rows that were. Memory: some rows, however long they are, and about two bytes a row
@@ -249,14 +252,22 @@ fn check_sets(segment: &Segment, sets: &SetLists) -> Result<()> {
             }
         }
         for weight in 0..columns {
-            let mut before = 0;
-            for (number, group) in (0u64..).zip(list.groups(weight)) {
-                let expected = WeightGroup { number, before, weight: group };
-                if members.weight_group(weight, number)? != expected {
-                    let detail = format!("group {number} of a set weighs other than {expected:?}");
-                    return Err(fault(segment, detail));
+            let (mut before, mut groups) = (0, list.groups(weight));
+            let all = list.len().div_ceil(WEIGHT_GROUP);
+            for first in (0..all).step_by(GROUPS_AT_ONCE) {
+                let numbers = first..all.min(first + GROUPS_AT_ONCE as u64);
+                let wanted: Vec<_> = numbers.map(|number| (&members, number)).collect();
+                let found = SegmentMembers::groups_of_numbers(&wanted, weight)?;
+                for ((_, number), found) in wanted.into_iter().zip(found) {
+                    let group = groups.next().expect("a group of every 128 rows");
+                    let expected = WeightGroup { number, before, weight: group };
+                    if found != expected {
+                        let detail =
+                            format!("group {number} of a set weighs other than {expected:?}");
+                        return Err(fault(segment, detail));
+                    }
+                    before += group.sum;
                 }
-                before += group.sum;
             }
         }
     }

@@ -11,6 +11,7 @@ use drillcore_format::key::Keys;
 use drillcore_format::postings::WEIGHT_GROUP;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::pages::page_cache::PageCache;
+use drillcore_storage::postings::set_postings::SegmentMembers;
 use drillcore_storage::segments::columns::ColumnReader;
 use drillcore_storage::segments::fetch::{Wanted, fetch};
 use drillcore_storage::segments::lookup::{Ask, Lookup, Which};
@@ -137,7 +138,8 @@ fn use_weights(segment: &Segment, layout: &Layout, outcome: &mut Outcome) {
         let Some(total) = outcome.note(segment.weight_before(weight, rows)) else { continue };
         let units = [0, 1, total / 3, total / 2, total.saturating_sub(1)];
         let units: Vec<u128> = units.into_iter().filter(|unit| *unit < total).collect();
-        if let Some(found) = outcome.note(segment.rows_of_weight(weight, &units)) {
+        let wanted: Vec<(&Segment, u128)> = units.iter().map(|unit| (segment, *unit)).collect();
+        if let Some(found) = outcome.note(Segment::rows_of_weight(&wanted, weight)) {
             assert!(found.iter().all(|(row, units)| *row < rows && *units > 0));
         }
     }
@@ -188,12 +190,15 @@ fn use_sets(segment: &Segment, weights: usize, outcome: &mut Outcome) {
                 .into_iter()
                 .filter(|u| *u < total)
                 .collect();
-            if let Some(groups) = outcome.note(members.groups_of_units(weight, &units)) {
+            let wanted: Vec<(&SegmentMembers, u128)> =
+                units.iter().map(|unit| (&members, *unit)).collect();
+            if let Some(groups) = outcome.note(SegmentMembers::groups_of_units(&wanted, weight)) {
                 for (unit, group) in units.iter().zip(groups) {
                     assert!((group.before..group.before + group.weight.sum).contains(unit));
                 }
             }
-            outcome.note(members.weight_group(weight, (count - 1) / WEIGHT_GROUP));
+            let last = [(&members, (count - 1) / WEIGHT_GROUP)];
+            outcome.note(SegmentMembers::groups_of_numbers(&last, weight));
         }
     }
 }

@@ -11,7 +11,7 @@ use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use drillcore::directory::{Directory, Lock, MemoryDirectory, ReadFile, WriteFile};
 use drillcore::*;
 use drillcore_format::file_tail::TAIL_BYTES;
-use drillcore_testkit::event_table::Events;
+use drillcore_testkit::event_table::{Events, Kind};
 
 const EVENTS: Events = Events { teams: 40, payload_bytes: 200 };
 const ROWS: i64 = 20_000;
@@ -211,7 +211,7 @@ fn a_call_over_many_segments_makes_no_more_trips_than_over_one() {
     {
         let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
         let _hold = db.hold_maintenance();
-        let table = db.create_table("events", Events::spec()).unwrap();
+        let table = db.create_table("events", Events::spec_of(Kind::Append)).unwrap();
         for part in 0..SEGMENTS {
             let ids: Vec<i64> = (0..ROWS / SEGMENTS).map(|row| row * SEGMENTS + part).collect();
             EVENTS.append(&table, &ids);
@@ -238,6 +238,12 @@ fn a_call_over_many_segments_makes_no_more_trips_than_over_one() {
         let request = SampleRequest { n: 100, seed: Some(3), selection, ..Default::default() };
         vec![table.sample(&request).unwrap()]
     };
+    let by_weight = |selection: &Selection, table: &TableSnapshot| {
+        let (selection, weight) = (selection.clone(), Some("weight".into()));
+        let (n, seed, replace) = (100, Some(3), true);
+        let request = SampleRequest { n, seed, selection, weight, replace, ..Default::default() };
+        vec![table.sample(&request).unwrap()]
+    };
     // Keys of all segments, and some that none has.
     let of_keys = |_: &Selection, table: &TableSnapshot| {
         let found = table.get(&keys((0..150).map(|id| (id * 7_919) % (ROWS + 5_000))), None);
@@ -248,13 +254,17 @@ fn a_call_over_many_segments_makes_no_more_trips_than_over_one() {
         vec![found; 100]
     };
     type Call<'c> = &'c dyn Fn(&Selection, &TableSnapshot) -> Vec<RecordBatch>;
-    let calls: [(&str, Call<'_>, &Selection, f64); 8] = [
+    let calls: [(&str, Call<'_>, &Selection, f64); 12] = [
         ("rows of keys", &of_keys, &Selection::default(), 3.0),
         ("row of a key", &of_one_key, &Selection::default(), 5.0),
         ("sample", &drawn, &Selection::default(), 1.0),
         ("sample of a range", &drawn, &range, 2.0),
         ("sample of sets", &drawn, &sets, 3.0),
         ("sample of sets in a range", &drawn, &both, 4.0),
+        ("sample by weight", &by_weight, &Selection::default(), 2.0),
+        ("sample by weight of a range", &by_weight, &range, 4.0),
+        ("sample by weight of sets", &by_weight, &sets, 6.0),
+        ("sample by weight of sets in a range", &by_weight, &both, 9.0),
         ("scan of sets", &ordered, &sets, 3.0),
         ("scan of sets in a range", &ordered, &both, 4.0),
     ];
