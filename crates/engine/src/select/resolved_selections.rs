@@ -23,6 +23,12 @@ impl ResolvedSelections {
         ResolvedSelections { memory, kept: Mutex::default() }
     }
 
+    /// All that are kept.
+    pub fn take(&mut self) -> ResolvedSelections {
+        let none = ResolvedSelections::new(self.memory.clone());
+        std::mem::replace(self, none)
+    }
+
     pub fn get(&self, question: &Question) -> Option<Arc<Selected>> {
         self.kept.lock().iter().find_map(|kept| kept.get(question))
     }

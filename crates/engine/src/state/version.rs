@@ -147,6 +147,21 @@ impl Version {
     }
 }
 
+impl Drop for TableVersion {
+    /// Segments that were replaced meanwhile are removed with their last version: all together, as a sweep lists the directory.
+    fn drop(&mut self) {
+        let pieces = std::mem::take(&mut self.pieces);
+        let mut segments = pieces.iter().filter_map(Piece::segment);
+        let removals = segments.find_map(|segment| segment.removals()).cloned();
+        let selected = (self.whole.take(), self.resolved.take(), self.passed.take());
+        let let_go = || drop((pieces, selected));
+        match removals {
+            Some(removals) => removals.in_one_sweep(let_go),
+            None => let_go(),
+        }
+    }
+}
+
 impl TableVersion {
     /// Counts searches of all pieces, of which reads would have saved some, had the table fewer runs.
     pub fn note_searches(&self, searches: u64) {

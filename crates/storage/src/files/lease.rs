@@ -271,8 +271,9 @@ pub struct DeferredRemovals {
 #[derive(Default)]
 struct Waiting {
     files: Vec<Pending>,
-    /// How many files were ever deferred.
-    deferred: u64,
+    /// How many sweeps were asked for, and up to which of these one has begun since and ended.
+    asked: u64,
+    answered: u64,
     report: RemovalReport,
 }
 
@@ -320,40 +321,40 @@ impl DeferredRemovals {
     }
 
     fn add(&self, file: Pending) {
-        let mut waiting = self.waiting();
-        waiting.files.push(file);
-        waiting.deferred += 1;
+        self.waiting().files.push(file);
     }
 
     /// Removes the files that nobody needs any more, as far as the system lets it. Where another thread is at
     /// it, that one does.
     pub fn sweep(&self) {
-        loop {
-            let deferred = self.waiting().deferred;
+        self.waiting().asked += 1;
+        self.sweep_if_asked();
+    }
+
+    /// To be called by whoever has let go of the lock of sweeps: others who asked meanwhile have left it to this thread.
+    fn sweep_if_asked(&self) {
+        let is_asked = || {
+            let waiting = self.waiting();
+            waiting.asked > waiting.answered
+        };
+        while is_asked() {
             let Some(sweeping) = self.sweeping.try_lock() else { return };
             if sweeping.is_closed {
                 return;
             }
+            let asked = self.waiting().asked;
             self.remove_unneeded();
-            drop(sweeping);
-            // Whoever deferred a file meanwhile has left it to this thread.
-            if self.waiting().deferred == deferred {
-                return;
-            }
+            self.waiting().answered = asked;
         }
     }
 
-    /// Does something that may defer files, each with a sweep of its own, and if any were, sweeps once afterwards: each sweep lists
-    /// the directory.
+    /// Does something that may defer files, each with a sweep of its own, and if any was asked for, sweeps once afterwards: each sweep
+    /// lists the directory.
     pub fn in_one_sweep(&self, defer: impl FnOnce()) {
-        let deferred = self.waiting().deferred;
         let sweeping = self.sweeping.try_lock();
         defer();
         drop(sweeping);
-        // What others deferred meanwhile they have left to this thread.
-        if self.waiting().deferred != deferred {
-            self.sweep();
-        }
+        self.sweep_if_asked();
     }
 
     /// Removes nothing from now on, also not in a sweep under way elsewhere: others may open the files.
@@ -419,6 +420,24 @@ mod tests {
                 removals.sweep();
             }
             assert_eq!(directory.list().unwrap().len(), 2, "not yet");
+        });
+        assert!(directory.list().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_sweep_that_another_thread_asks_for_meanwhile_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory: Arc<dyn Directory> = Arc::new(LocalDirectory::open(folder.path()).unwrap());
+        let removals = DeferredRemovals::new(directory.clone());
+        let reading = Lease::take(directory.clone(), at(0), 1).unwrap();
+        directory.create("a").unwrap().write_all(b"12345").unwrap();
+        removals.defer("a".into(), 5, at(1));
+        removals.sweep();
+        assert!(directory.list().unwrap().contains(&"a".to_string()), "it is read");
+        // Nothing is deferred meanwhile, but a reader ends.
+        removals.in_one_sweep(|| {
+            drop(reading);
+            std::thread::scope(|scope| drop(scope.spawn(|| removals.sweep())));
         });
         assert!(directory.list().unwrap().is_empty());
     }

@@ -202,9 +202,9 @@ impl PagedFile {
         self.closed_files.get_or_init(|| closed_files.clone()).remove(self.id);
     }
 
-    /// Whether [`PagedFile::remove_when_unused`] was called.
-    pub fn is_to_be_removed(&self) -> bool {
-        self.removal.get().is_some()
+    /// What was given to [`PagedFile::remove_when_unused`], if it was called.
+    pub fn removals(&self) -> Option<&Arc<DeferredRemovals>> {
+        self.removal.get().map(|(removals, _)| removals)
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {

@@ -220,7 +220,12 @@ impl Segment {
 
     /// Whether [`Segment::remove_when_unused`] was called.
     pub fn is_to_be_removed(&self) -> bool {
-        self.file.is_to_be_removed()
+        self.removals().is_some()
+    }
+
+    /// What was given to [`Segment::remove_when_unused`], if it was called.
+    pub fn removals(&self) -> Option<&Arc<DeferredRemovals>> {
+        self.file.removals()
     }
 
     /// Opens a postings file of this segment, to be attached; `None` if it, or a newer one, is already.

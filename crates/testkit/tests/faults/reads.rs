@@ -11,6 +11,7 @@ use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use drillcore::directory::{Directory, Lock, MemoryDirectory, ReadFile, WriteFile};
 use drillcore::*;
 use drillcore_format::file_tail::TAIL_BYTES;
+use drillcore_storage::segments::segment::Segment;
 use drillcore_testkit::event_table::{Events, Kind};
 
 const EVENTS: Events = Events { teams: 40, payload_bytes: 200 };
@@ -43,6 +44,8 @@ struct Disk {
     last: AtomicU64,
     under_way: AtomicUsize,
     most_under_way: AtomicUsize,
+    /// Listings of the directory.
+    lists: AtomicUsize,
 }
 
 struct SlowFile {
@@ -62,6 +65,7 @@ impl SlowDirectory {
             last: AtomicU64::new(0),
             under_way: AtomicUsize::new(0),
             most_under_way: AtomicUsize::new(0),
+            lists: AtomicUsize::new(0),
         };
         SlowDirectory { files: MemoryDirectory::new(), disk: Arc::new(disk) }
     }
@@ -104,6 +108,7 @@ impl ReadFile for SlowFile {
 
 impl Directory for SlowDirectory {
     fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.lists.fetch_add(1, Ordering::SeqCst);
         self.files.list()
     }
 
@@ -282,6 +287,34 @@ fn a_call_over_many_segments_makes_no_more_trips_than_over_one() {
         }
         assert!(least < most + 3.0, "{name}: {least:.1} trips instead of {most}");
     }
+}
+
+/// Each of them once listed the directory, which takes a trip and more the more files there are.
+#[test]
+fn segments_that_a_snapshot_alone_held_are_removed_together() {
+    const SEGMENTS: i64 = 8;
+    let directory = SlowDirectory::new();
+    let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
+    let hold = db.hold_maintenance();
+    let table = db.create_table("events", Events::spec()).unwrap();
+    for part in 0..SEGMENTS {
+        EVENTS.append(&table, &(part * 100..part * 100 + 100).collect::<Vec<_>>());
+        db.flush().unwrap();
+    }
+    let before = table.snapshot().unwrap();
+    assert_eq!(before.count(&Selection::default()).unwrap(), 100 * SEGMENTS as u64);
+    drop(hold);
+    db.compact().unwrap();
+    let segments = || {
+        let names = directory.list().unwrap();
+        names.iter().filter(|name| Segment::id_of(name).is_some()).count()
+    };
+    assert_eq!(segments(), SEGMENTS as usize + 1, "the snapshot reads the segments before");
+    let _hold = db.hold_maintenance();
+    let listed = directory.disk.lists.load(Ordering::SeqCst);
+    drop(before);
+    assert_eq!(directory.disk.lists.load(Ordering::SeqCst), listed + 1);
+    assert_eq!(segments(), 1);
 }
 
 /// Who wants the first rows of a set does not read those of all segments.
