@@ -1,7 +1,10 @@
-//! Writing out, merging, verifying and listing sets hold no more than their budgets, however long rows are. Alone in its file, as the allocator counts for
-//! the whole binary.
+//! Writing out, merging, verifying, listing sets and scanning hold no more than their budgets, however long rows are. Alone in its file, as the allocator
+//! counts for the whole binary.
 
-use drillcore::{Database, Options};
+use std::sync::Arc;
+
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use drillcore::{Database, OnError, Options, ScanRequest, TableSpec};
 use drillcore_testkit::counting_allocator::CountingAllocator;
 use drillcore_testkit::event_table::Events;
 
@@ -18,6 +21,9 @@ const REST_BYTES: u64 = 24 << 20;
 const VERIFIED_BYTES: u64 = 24 << 20;
 /// Of rows that are read to list their sets.
 const LISTED_BYTES: u64 = 4 << 20;
+
+/// Of texts of a scan: a chunk per segment and the one before it, and a batch twice, while it grows.
+const SCANNED_BYTES: u64 = 4 * 2 * (4 << 20) + 2 * (16 << 20);
 
 /// The most bytes that some work held beside what was held before.
 fn most_held(work: impl FnOnce()) -> u64 {
@@ -90,12 +96,50 @@ fn check_listing(rows: i64, payload_bytes: usize, teams: i64) {
     assert!(listed <= limit, "{listed} bytes to list sets, instead of {limit}");
 }
 
+/// Scans segments whose texts are eight times as long as they are stored.
+fn check_scans() {
+    const SEGMENTS: i64 = 4;
+    const ROWS: i64 = 6_000;
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { cache_bytes: 1 << 20, maintenance_threads: 1, ..Default::default() };
+    let db = Database::open(folder.path().join("db"), options).unwrap();
+    let columns = Events::columns().project(&[0, 4]).unwrap();
+    let table =
+        db.create_table("texts", TableSpec::new(Arc::new(columns.clone()), ["id"])).unwrap();
+    let _hold = db.hold_maintenance();
+    for segment in 0..SEGMENTS {
+        for rows in (0..ROWS).collect::<Vec<_>>().chunks(2_000) {
+            let ids: Vec<i64> = rows.iter().map(|row| row * SEGMENTS + segment).collect();
+            let text = |id: &i64| format!("{id}{}", "the same words again and again, ".repeat(180));
+            let texts = StringArray::from_iter_values(ids.iter().map(text));
+            let values: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(ids)), Arc::new(texts)];
+            let batch = RecordBatch::try_new(Arc::new(columns.clone()), values).unwrap();
+            table.append(&batch, OnError::Raise).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    for reverse in [false, true] {
+        let scanned = most_held(|| {
+            let request = ScanRequest { reverse, threads: Some(1), ..Default::default() };
+            let scan = table.snapshot().unwrap().scan(request).unwrap();
+            let rows: usize = scan.map(|batch| batch.unwrap().num_rows()).sum();
+            assert_eq!(rows as i64, SEGMENTS * ROWS);
+        });
+        println!("{} KiB to scan, against the key order: {reverse}", scanned >> 10);
+        assert!(
+            scanned <= SCANNED_BYTES,
+            "{scanned} bytes to scan, against the key order: {reverse}"
+        );
+    }
+}
+
 #[test]
-fn upkeep_holds_no_more_than_its_budget_however_long_rows_are() {
+fn upkeep_and_scans_hold_no_more_than_their_budgets_however_long_rows_are() {
     check(20_000, 100);
     check(200, 50_000);
     check(3, 4_000_000);
     check_listing(300_000, 100, TEAMS);
     check_listing(300_000, 10, 300_000);
     check_listing(2_000, 50_000, TEAMS);
+    check_scans();
 }

@@ -7,7 +7,6 @@ use std::ops::{ControlFlow, Range};
 use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_storage::postings::set_postings::SegmentMembers;
-use drillcore_storage::segments::segment::End;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
@@ -43,6 +42,8 @@ pub struct PieceSource {
     /// Rows read at once from blocks, and their bytes of keys and strings.
     chunk_rows: u64,
     chunk_bytes: usize,
+    /// How many rows seem to have so many, by those that were read last against the key order.
+    rows_of_chunk: u64,
     direction: Direction,
     rest: Rest,
     /// Rows that were read with those of other sources; they come before the rest.
@@ -123,6 +124,7 @@ impl PieceSource {
             projection,
             chunk_rows: CHUNK_ROWS,
             chunk_bytes: byte_bounds::chunk(),
+            rows_of_chunk: u64::MAX,
             direction,
             rest,
             ready: VecDeque::new(),
@@ -331,13 +333,12 @@ impl PieceSource {
                         let chunk = first..first + rows.len() as u64;
                         (rows, chunk)
                     }
-                    Direction::Reverse => {
-                        let (last, bytes_max) = (End::Last, self.chunk_bytes);
-                        let chunk = self.piece.portion(ahead, last, &self.projection, bytes_max)?;
-                        (self.reader.read_rows(chunk.clone())?, chunk)
-                    }
+                    Direction::Reverse => self.read_last(ahead)?,
                 }
             }
+        };
+        let Rest::Interval { window, .. } = &mut self.rest else {
+            unreachable!("it was asked for above")
         };
         take_next(&mut range, self.direction, chunk.end - chunk.start);
         match self.direction {
@@ -360,6 +361,28 @@ impl PieceSource {
         }
         let within: Vec<u32> = live.iter().map(|ordinal| ordinal - first).collect();
         Ok(Some(Some((rows.take(&within), Ordinals::Listed(live)))))
+    }
+
+    /// The last rows of an interval, and which they are: as many as have so few bytes, or those of a block. How many these are is known
+    /// of rows as they are stored, and guessed by those that were read before; where the guess is wrong, fewer are read anew.
+    fn read_last(&mut self, interval: Range<u64>) -> Result<(Rows, Range<u64>)> {
+        let bytes_max = self.chunk_bytes;
+        loop {
+            self.interrupt.check()?;
+            let (interval, rows_max) = (interval.clone(), self.rows_of_chunk);
+            let chunk = self.piece.last_portion(interval, &self.projection, bytes_max, rows_max)?;
+            let rows = self.reader.read_some(chunk.clone(), bytes_max)?;
+            let read = rows.len() as u64;
+            if read == chunk.end - chunk.start {
+                let bytes = rows.string_bytes().max(1) as u64;
+                // Somewhat fewer, as those that come next may be longer; and one that is longer than a chunk is read, too.
+                let aim = bytes_max as u64 / 8 * 7;
+                self.rows_of_chunk = (aim.saturating_mul(read) / bytes).max(1);
+                return Ok((rows, chunk));
+            }
+            // A long row may lie near the end, with all the others before it.
+            self.rows_of_chunk = read.min((chunk.end - chunk.start) / 2).max(1);
+        }
     }
 
     fn next_members(&mut self) -> Result<Option<(Rows, Ordinals)>> {

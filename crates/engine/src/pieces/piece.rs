@@ -384,19 +384,23 @@ impl Piece {
         }
     }
 
-    /// The rows that can be [read](Piece::read) at once of the one end of a range or the other: as many as take
-    /// `bytes_max` where they lie, at least one.
-    pub fn portion(
+    /// The last rows of a range that can be [read](Piece::read) at once: as many as take `bytes_max` where they lie, up to `rows_max`;
+    /// at least one, and those of a block.
+    pub fn last_portion(
         &self,
         ordinals: Range<u64>,
-        end: End,
         projection: &Projection,
         bytes_max: usize,
+        rows_max: u64,
     ) -> Result<Range<u64>> {
         match &self.array {
-            SortedArray::Run(run) => Ok(run.portion(ordinals, end, projection, bytes_max)),
+            SortedArray::Run(run) => {
+                let first = ordinals.start.max(ordinals.end.saturating_sub(rows_max));
+                Ok(run.portion(first..ordinals.end, End::Last, projection, bytes_max))
+            }
             SortedArray::Segment(segment) => {
-                Ok(segment.portion(ordinals, end, projection, bytes_max as u64)?)
+                let bytes_max = bytes_max as u64;
+                Ok(segment.portion(ordinals, End::Last, projection, bytes_max, rows_max)?)
             }
         }
     }

@@ -134,12 +134,7 @@ impl SequentialReader {
         (is_worth || columns.is_in_hand(ordinals.start)).then_some(columns)
     }
 
-    /// The rows of a range, from blocks, or from a run.
-    pub fn read_rows(&mut self, ordinals: Range<u64>) -> Result<Rows> {
-        self.read_some(ordinals, usize::MAX)
-    }
-
-    /// The first of these rows, about as many as have `bytes_max` of keys and strings, at least one.
+    /// The first rows of a range, from blocks, or from a run: about as many as have `bytes_max` of keys and strings, at least one.
     pub fn read_some(&mut self, ordinals: Range<u64>, bytes_max: usize) -> Result<Rows> {
         if let (Some((layout, key)), Some(run)) = (&self.key, self.piece.run()) {
             let portion = run.portion(ordinals, End::First, &self.projection, bytes_max);

@@ -291,8 +291,8 @@ impl Segment {
         self.postings().map_or(IndexedSets::none(), |postings| postings.indexed().clone())
     }
 
-    /// As many rows of the one end of a range, or of the other, as lie within `bytes_max` in the file with what is projected,
-    /// or those of one block. This part can be [read](Segment::read) at once, however long its rows are: the rows of a block
+    /// As many rows of the one end of a range, or of the other, as lie within `bytes_max` in the file with what is projected, and up to
+    /// `rows_max`, or those of one block. This part can be [read](Segment::read) at once, however long its rows are: the rows of a block
     /// are short, but for one. There is a row at least.
     ///
     /// Two index pages where rows are short, else some ten.
@@ -302,6 +302,7 @@ impl Segment {
         end: End,
         projection: &Projection,
         bytes_max: u64,
+        rows_max: u64,
     ) -> Result<Range<u64>> {
         let portion = |len: u64| match end {
             End::First => ordinals.start..ordinals.start + len,
@@ -317,7 +318,7 @@ impl Segment {
             End::Last => ordinals.end - block.first_ordinal,
         };
         let has_extents = projection.has_strings();
-        let mut len = ordinals.end - ordinals.start;
+        let mut len = (ordinals.end - ordinals.start).min(rows_max.max(of_block));
         while len > of_block && self.span_bytes(&portion(len), has_extents)? > bytes_max {
             len = (len / 2).max(of_block);
         }

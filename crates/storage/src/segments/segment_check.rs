@@ -220,7 +220,8 @@ fn zones_of(segment: &Segment, page: &IndexPage) -> Result<Zones> {
 fn end_of_zones(segment: &Segment, zones: &Zones, ordinals: Range<u64>) -> Result<u64> {
     let zones = zones.overlapping(ordinals.clone());
     let all = segment.layout().all();
-    let portion = segment.portion(ordinals, End::First, &all, byte_bounds::chunk() as u64)?;
+    let bytes_max = byte_bounds::chunk() as u64;
+    let portion = segment.portion(ordinals, End::First, &all, bytes_max, u64::MAX)?;
     let ends = (1..zones.len()).map(|zone| zones.ordinals(zone).end);
     let more = ends.take_while(|end| *end <= portion.end).last();
     Ok(more.unwrap_or(zones.ordinals(0).end))
