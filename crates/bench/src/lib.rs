@@ -23,10 +23,14 @@ mod incremental;
 mod ingest;
 mod records;
 mod record_table;
+mod read_peer;
+#[cfg(feature = "redb")]
+mod redb_reads;
 #[cfg(feature = "rocksdb")]
 mod rocksdb_load;
 #[cfg(feature = "rocksdb")]
 mod rocksdb_reads;
+mod peers;
 mod load;
 mod upserts;
 mod durability;

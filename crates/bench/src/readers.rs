@@ -13,11 +13,11 @@ use crate::engine::{DRILLCORE, pages_read};
 use crate::error::Result;
 use crate::file_pages::DevicePages;
 use crate::metric::{Metric, micros, quantile};
+use crate::peers;
+use crate::read_peer::ReadPeer;
 use crate::record_table::{self, get};
 use crate::records::{Key, RECORD_BYTES, Records};
 use crate::report::{Report, grouped};
-#[cfg(feature = "rocksdb")]
-use crate::rocksdb_reads;
 use crate::setup::Setup;
 use crate::trial::{Contender, Outcome, Role};
 
@@ -58,10 +58,14 @@ pub fn readers(setup: &Setup) -> Result<Report> {
     let folder = setup.fresh_folder()?;
     let ours = folder.path().join(DRILLCORE);
     record_table::load(&ours, records)?;
-    #[cfg(feature = "rocksdb")]
-    if !setup.arguments.without_peers {
-        rocksdb_reads::load(folder.path(), records)?;
+    let has_peers = !setup.arguments.without_peers;
+    if has_peers {
+        peers::load(folder.path(), records)?;
     }
+    let past_the_system = |cache_bytes| match has_peers {
+        true => peers::past_the_system(folder.path(), cache_bytes),
+        false => Ok(Vec::new()),
+    };
     let keys = keys(records);
     let gets = (records.rows / 20).clamp(100, GETS_MAX);
     let device = DevicePages::open(&ours)?;
@@ -70,8 +74,7 @@ pub fn readers(setup: &Setup) -> Result<Report> {
             let work = Work { keys: &keys, readers, gets, seed: setup.arguments.seed };
             let db = record_table::open_cold(&ours, cache << 20)?;
             let table = record_table::open(&db)?;
-            #[cfg(feature = "rocksdb")]
-            let peers = peers(setup, folder.path(), cache << 20)?;
+            let peers = past_the_system(cache << 20)?;
             let mut contenders = vec![
                 Contender::new(DRILLCORE, readers, Role::Subject, |round| {
                     measured(&db, work, round, |_| |key| get(&table, key))
@@ -84,12 +87,7 @@ pub fn readers(setup: &Setup) -> Result<Report> {
                     })
                 }),
             ];
-            #[cfg(feature = "rocksdb")]
-            for peer in &peers {
-                contenders.push(Contender::new(peer.name, readers, Role::Peer, move |round| {
-                    work.run(round, |_| |key| peer.get(key))
-                }));
-            }
+            contenders.extend(peers.iter().map(|peer| work.of_peer(peer)));
             trial.compare(&format!("any record, {cache} MiB of cache"), None, &mut contenders)?;
         }
     }
@@ -101,8 +99,7 @@ pub fn readers(setup: &Setup) -> Result<Report> {
     let alone: Vec<Database> =
         (0..SHARERS).map(|_| record_table::open_cold(&ours, 0)).collect::<Result<_>>()?;
     let tables: Vec<TableSnapshot> = alone.iter().map(record_table::open).collect::<Result<_>>()?;
-    #[cfg(feature = "rocksdb")]
-    let past_caches = peers(setup, folder.path(), 0)?;
+    let past_caches = past_the_system(0)?;
     let mut contenders = vec![
         Contender::new(DRILLCORE, SHARERS, Role::Subject, |round| {
             measured(&db, work, round, |_| |key| get(&table, key))
@@ -122,25 +119,20 @@ pub fn readers(setup: &Setup) -> Result<Report> {
             Ok(with_reads(outcome, work, before, read()?))
         }),
     ];
-    #[cfg(feature = "rocksdb")]
-    for peer in &past_caches {
-        contenders.push(Contender::new(peer.name, SHARERS, Role::Peer, move |round| {
-            work.run(round, |_| |key| peer.get(key))
-        }));
-    }
+    contenders.extend(past_caches.iter().map(|peer| work.of_peer(peer)));
     trial.compare("ten records, nothing kept", None, &mut contenders)?;
     drop(contenders);
-    #[cfg(feature = "rocksdb")]
     drop(past_caches);
     let cache_bytes = records.rows * RECORD_BYTES as u64 * CACHE_FACTOR + (64 << 20);
     let db = record_table::open_cold(&ours, cache_bytes)?;
     let table = record_table::open(&db)?;
-    #[cfg(feature = "rocksdb")]
-    let cached = peers(setup, folder.path(), cache_bytes)?;
+    let cached = match has_peers {
+        true => peers::with_cache(folder.path(), cache_bytes)?,
+        false => Vec::new(),
+    };
     trial.announce("reading all records into the caches")?;
     for key in &keys {
         get(&table, key)?;
-        #[cfg(feature = "rocksdb")]
         cached.iter().try_for_each(|peer| peer.get(key))?;
     }
     let gets = (records.rows / 2).clamp(100, CACHED_GETS_MAX);
@@ -150,29 +142,12 @@ pub fn readers(setup: &Setup) -> Result<Report> {
             let mut contenders = vec![Contender::new(DRILLCORE, readers, Role::Subject, |round| {
                 measured(&db, work, round, |_| |key| get(&table, key))
             })];
-            #[cfg(feature = "rocksdb")]
-            for peer in &cached {
-                contenders.push(Contender::new(peer.name, readers, Role::Peer, move |round| {
-                    work.run(round, |_| |key| peer.get(key))
-                }));
-            }
+            contenders.extend(cached.iter().map(|peer| work.of_peer(peer)));
             trial.compare(case, None, &mut contenders)?;
         }
     }
     let (rows, gets) = (grouped(records.rows), grouped(gets));
     Ok(trial.finish(format!("{rows} records of {RECORD_BYTES} bytes, {gets} reads a round")))
-}
-
-#[cfg(feature = "rocksdb")]
-fn peers(
-    setup: &Setup,
-    folder: &std::path::Path,
-    cache_bytes: u64,
-) -> Result<Vec<rocksdb_reads::Peer>> {
-    match setup.arguments.without_peers {
-        true => Ok(Vec::new()),
-        false => rocksdb_reads::Peer::both(folder, cache_bytes),
-    }
 }
 
 /// What readers do in a round.
@@ -184,7 +159,14 @@ struct Work<'a> {
     seed: u64,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    /// Another engine that does the same.
+    fn of_peer(self, peer: &'a ReadPeer) -> Contender<'a> {
+        Contender::new(peer.name, self.readers, Role::Peer, move |round| {
+            self.run(round, |_| |key: &Key| peer.get(key))
+        })
+    }
+
     /// Has all readers ask for their part of the keys, each of `get` which it is given by number.
     fn run<G: FnMut(&Key) -> Result<()>>(
         self,

@@ -9,31 +9,23 @@ use rocksdb::{
 };
 
 use crate::error::{Error, Result};
-use crate::records::{KEY_BYTES, Key, Records, check_found};
+use crate::read_peer::ReadPeer;
+use crate::records::{KEY_BYTES, Records, check_found};
 
 const NAMES: [&str; 2] = ["rocksdb, index in parts", "rocksdb, index in memory"];
 
-/// RocksDB with one of both settings.
-pub struct Peer {
-    pub name: &'static str,
-    db: DB,
-}
-
-impl Peer {
-    /// Opens both anew, each with a block cache of `cache_bytes`, past the cache of the system.
-    pub fn both(folder: &Path, cache_bytes: u64) -> Result<Vec<Peer>> {
-        NAMES
-            .into_iter()
-            .map(|name| Ok(Peer { name, db: open(folder, name, cache_bytes)? }))
-            .collect()
-    }
-
-    pub fn get(&self, key: &Key) -> Result<()> {
-        let mut options = ReadOptions::default();
-        options.set_verify_checksums(true);
-        let found = self.db.get_pinned_opt(key, &options).map_err(fail)?;
-        check_found(self.name, found.map_or(0, |_| 1))
-    }
+/// Opens both anew, each with a block cache of `cache_bytes`, past the cache of the system.
+pub fn both(folder: &Path, cache_bytes: u64) -> Result<Vec<ReadPeer>> {
+    let opened = |name| {
+        let db = open(folder, name, cache_bytes)?;
+        Ok(ReadPeer::new(name, move |key| {
+            let mut options = ReadOptions::default();
+            options.set_verify_checksums(true);
+            let found = db.get_pinned_opt(key, &options).map_err(fail)?;
+            check_found(name, found.map_or(0, |_| 1))
+        }))
+    };
+    NAMES.into_iter().map(opened).collect()
 }
 
 /// Loads the records once for each setting: filters and indexes are written as they are read.
