@@ -190,14 +190,14 @@ pub fn find(
     };
     let mut open: Vec<Sought<'_>> = inner.into_iter().zip(groups).map(sought).collect();
     if let Some(seeds) = seeds {
-        open = draw(open, seeds, scale, &mut found)?;
+        open = draw_members(open, seeds, scale, &mut found)?;
     }
     find_in_groups(open, scale, &mut found)?;
     Ok(found)
 }
 
 /// Draws a member of each group. Gives those that were not accepted, with new units of their groups.
-fn draw<'m>(
+fn draw_members<'m>(
     open: Vec<Sought<'m>>,
     seeds: &[u64],
     scale: Scale<'_>,

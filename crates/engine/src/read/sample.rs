@@ -79,11 +79,11 @@ fn sample(
              probabilities out",
         ));
     }
-    let question = table.question(&request.selection)?;
     let layout = &table.table().layout;
     let unit = SamplingUnit::of(layout, request)?;
     let seed = request.seed.unwrap_or_else(fresh_seed);
     let mut arrivals = arrivals(layout, &unit, request, seed)?;
+    let question = table.question(&request.selection)?;
     let mut rng = Rng::keyed(seed, STREAM);
     let (drawn, report) =
         unit.sample(table, columns, question, request, arrivals.as_mut(), &mut rng)?;

@@ -57,7 +57,7 @@ pub fn show(
         fetch_in_shares(
             selected.pieces(),
             places,
-            TableColumns { layout, columns },
+            Some(TableColumns { layout, columns }),
             &needed,
             threads,
             interrupt,

@@ -55,23 +55,8 @@ pub fn fetch(
     projection: &Projection,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    fetch_columns(pieces, places, projection, None, interrupt)
-}
-
-/// [`fetch`] for who needs of keys no more than some `columns` of the table, if that is given.
-fn fetch_columns(
-    pieces: &[Piece],
-    places: &[Place],
-    projection: &Projection,
-    columns: Option<TableColumns<'_>>,
-    interrupt: &Interrupt,
-) -> Result<Rows> {
-    interrupt.check()?;
-    if let Some(rows) = in_memory(pieces, places, projection, columns)? {
-        return Ok(rows);
-    }
-    let Fetched { parts, picks } = fetch_parts(pieces, places, projection, 1, interrupt)?;
-    gather(parts, &picks)
+    let mut rows = fetch_in_shares(pieces, places, None, projection, 1, interrupt, Ok)?;
+    Ok(rows.remove(0))
 }
 
 /// The rows at `places`, copied from where they lie in memory. `None` if a row is on disk or not as it is to be shown, or if there are
@@ -119,21 +104,26 @@ fn in_memory(
 }
 
 /// Reads the rows at `places`, at least one, with some threads, and gives each thread's share of them, in order, to
-/// `each`, which needs of keys no more than some columns of the table. See [`fetch_parts`].
+/// `each`, which needs of keys no more than some columns of the table, if these are given. See [`fetch`].
 pub fn fetch_in_shares<T: Send>(
     pieces: &[Piece],
     places: &[Place],
-    columns: TableColumns<'_>,
+    columns: Option<TableColumns<'_>>,
     projection: &Projection,
     threads: usize,
     interrupt: &Interrupt,
     each: impl Fn(Rows) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    if threads == 1 {
-        let rows = fetch_columns(pieces, places, projection, Some(columns), interrupt)?;
+    interrupt.check()?;
+    if threads == 1
+        && let Some(rows) = in_memory(pieces, places, projection, columns)?
+    {
         return Ok(vec![each(rows)?]);
     }
     let Fetched { parts, picks } = fetch_parts(pieces, places, projection, threads, interrupt)?;
+    if threads == 1 {
+        return Ok(vec![each(gather(parts, &picks)?)?]);
+    }
     check_string_bytes(&parts, &picks)?;
     let parts: Vec<&Rows> = parts.iter().collect();
     in_shares(&picks, threads, |picks| each(Rows::interleave(&parts, picks)))
