@@ -42,7 +42,7 @@ pub struct PieceSource {
     /// Rows read at once from blocks, and their bytes of keys and strings.
     chunk_rows: u64,
     chunk_bytes: usize,
-    /// How many rows seem to have so many, by those that were read last against the key order.
+    /// A guess how many rows take `chunk_bytes`, from the rows that were read last against the key order.
     rows_of_chunk: u64,
     direction: Direction,
     rest: Rest,
@@ -363,7 +363,7 @@ impl PieceSource {
         Ok(Some(Some((rows.take(&within), Ordinals::Listed(live)))))
     }
 
-    /// The last rows of an interval, and which they are: as many as have so few bytes, or those of a block. How many these are is known
+    /// The last rows of an interval, and which they are: as many as take `chunk_bytes`, or those of a block. How many these are is known
     /// of rows as they are stored, and guessed by those that were read before; where the guess is wrong, fewer are read anew.
     fn read_last(&mut self, interval: Range<u64>) -> Result<(Rows, Range<u64>)> {
         let bytes_max = self.chunk_bytes;

@@ -331,7 +331,8 @@ impl DeferredRemovals {
         self.sweep_if_asked();
     }
 
-    /// To be called by whoever has let go of the lock of sweeps: others who asked meanwhile have left it to this thread.
+    /// Makes the sweeps that were asked for. A thread calls this once it has unlocked `sweeping`: other threads that asked
+    /// meanwhile rely on it.
     fn sweep_if_asked(&self) {
         let is_asked = || {
             let waiting = self.waiting();
