@@ -651,7 +651,7 @@ mod tests {
             panic!("broken on purpose");
         };
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
-        assert_eq!(db.core().unwrap().state().underway, 0);
+        assert_eq!(db.core().unwrap().underway.count(), 0);
         let is_taken = |db: &Database| db.core().unwrap().state().tables[&TableId(1)].runs[0].taken;
         assert!(!is_taken(&db), "the row is in play");
         assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::ReadOnly);

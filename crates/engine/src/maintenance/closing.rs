@@ -45,6 +45,7 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
             return Ok(());
         }
         state.closing = true;
+        core.underway.refuse();
         if core.options.durability == Durability::None {
             // Without a log, published is as good as logged: appends at this point count as done.
             core.show(Lsn(state.next_lsn.0 - 1));
@@ -66,7 +67,7 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
     let reads = core.state().reads.clone();
     reads.threads.end();
     let mut state = core.state();
-    while state.underway > 0 {
+    while core.underway.count() > 0 {
         state = core.wait(state);
     }
     drop(state);

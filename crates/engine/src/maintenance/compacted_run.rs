@@ -195,7 +195,7 @@ pub fn compacted(
     let rows = rows.with_keys(rows.keys().clone(), codes).with_settled_codes(layout.key_types());
     let rows = TablePolicy::of(layout).settled(rows);
     let run = UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns);
-    let piece = Piece::from(Arc::new(run));
+    let piece = Piece::from(run);
     carried.finish().into_iter().for_each(|liveness| piece.liveness.note(liveness));
     Ok(Some(piece))
 }

@@ -117,7 +117,7 @@ impl<'a> Picked<'a> {
         match choose(&mut state) {
             None => Err(state),
             Some(job) => {
-                state.underway += 1;
+                core.underway.go_on();
                 Ok(Picked { core, job: Some(job), is_done: false })
             }
         }
@@ -184,10 +184,8 @@ impl Drop for Picked<'_> {
         if thread::panicking() {
             self.core.fail(&Error::new(ErrorKind::ReadOnly, "a job of maintenance panicked"));
         }
-        let mut state = self.core.state();
-        state.underway -= 1;
-        let is_for_workers = !is_small || !self.is_done || state.closing;
-        drop(state);
+        let is_for_workers = !is_small || !self.is_done;
+        self.core.end_underway();
         self.core.wake_calls();
         if is_for_workers {
             self.core.wake_workers();
@@ -231,11 +229,11 @@ fn note(core: &Core, job: &Job, done: &Done) {
 }
 
 /// Pieces that were taken for a job, and the newest erasure that they know of. None if the table was dropped.
-fn inputs(
+fn inputs<T>(
     core: &Core,
     table: TableId,
-    pieces: impl FnOnce(&TableState) -> Vec<Piece>,
-) -> Option<(Vec<Piece>, Lsn)> {
+    pieces: impl FnOnce(&TableState) -> T,
+) -> Option<(T, Lsn)> {
     let mut state = core.state();
     let entry = state.tables.get_mut(&table)?;
     entry.settle(core.visible());
@@ -244,10 +242,8 @@ fn inputs(
 
 /// Several runs become one, in memory.
 fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>], reserved: u64) -> Result<()> {
-    let Some(layout) = layout(core, table) else {
-        return drop_runs(core, runs, reserved);
-    };
-    let Some((pieces, since)) = inputs(core, table, |entry| pieces_of(&entry.runs, runs)) else {
+    let taken = |entry: &TableState| (entry.layout.clone(), pieces_of(&entry.runs, runs));
+    let Some(((layout, pieces), since)) = inputs(core, table, taken) else {
         return drop_runs(core, runs, reserved);
     };
     let compacted = compacted(&layout, &pieces, &core.meter, &core.rows_examined)?;
@@ -388,7 +384,7 @@ fn merge(
     let Some(layout) = layout(core, table) else { return Ok(Done::Installed) };
     let of_groups = |entry: &TableState| {
         let pieces = |group: &MergeGroup| pieces_of(&entry.segments, &group.segments);
-        groups.iter().flat_map(pieces).collect()
+        groups.iter().flat_map(pieces).collect::<Vec<_>>()
     };
     let Some((pieces, since)) = inputs(core, table, of_groups) else { return Ok(Done::Installed) };
     let mut pieces = pieces.into_iter();

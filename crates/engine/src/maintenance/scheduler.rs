@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use drillcore_format::ids::{Lsn, TableId};
 use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::sync::MutexGuard;
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::progress::Progress;
@@ -44,35 +45,46 @@ const EXPIRED_SHARE: u64 = 2;
 const SEGMENT_FANOUT: usize = 4;
 const SEGMENT_SMALLEST_BYTES: u64 = 4 << 20;
 
-/// Compacts small runs of a table, to which `appended_bytes` were added, until its tiering is satisfied.
-pub fn compact_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Result<()> {
+/// Compacts small runs of tables, to which as many bytes were added, until the tiering of each is satisfied.
+pub fn compact_small_runs<'a>(
+    core: &'a Core,
+    mut state: MutexGuard<'a, State>,
+    appended: &[(TableId, u64)],
+) -> Result<()> {
     let most = compacted_run_bytes_max(core.options.memory_bytes);
-    let largest =
-        INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR.saturating_mul(appended_bytes)).min(most);
-    loop {
-        let state = core.state();
-        if state.holds > 0 || state.check_writable().is_err() {
-            return Ok(());
-        }
-        let visible = core.visible();
-        match Picked::choose(core, state, |state| {
-            pick_run_compaction(core, state, table, visible, largest)
-        }) {
-            Ok(job) => match job.run(&Interrupt::never(), &nothing, &Progress::default()) {
+    let mut is_left_to_workers = false;
+    for &(table, bytes) in appended {
+        let largest = INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR.saturating_mul(bytes)).min(most);
+        loop {
+            if state.holds > 0 || state.check_writable().is_err() {
+                return Ok(());
+            }
+            let visible = core.visible();
+            let choose =
+                |state: &mut State| pick_run_compaction(core, state, table, visible, largest);
+            let job = match Picked::choose(core, state, choose) {
+                Ok(job) => job,
+                Err(unchanged) => {
+                    state = unchanged;
+                    is_left_to_workers |= is_for_workers(core, &state, table, visible);
+                    break;
+                }
+            };
+            match job.run(&Interrupt::never(), &nothing, &Progress::default()) {
                 // The rows that were appended are safe, and a database that ends meanwhile needs no compaction.
                 Err(error) if matches!(error.kind(), ErrorKind::Closed | ErrorKind::ReadOnly) => {
                     return Ok(());
                 }
                 done => done?.or_error()?,
-            },
-            Err(state) => {
-                if is_for_workers(core, &state, table, visible) {
-                    core.wake_workers();
-                }
-                return Ok(());
             }
+            state = core.state();
         }
     }
+    drop(state);
+    if is_left_to_workers {
+        core.wake_workers();
+    }
+    Ok(())
 }
 
 /// Whether a commit to a table may have left workers something to do. Small commits mostly do not, and to wake a worker takes

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::BooleanArray;
-use drillcore_format::ids::LsnRange;
+use drillcore_format::ids::{Lsn, LsnRange};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::{Bound, KeyFences, Keys, RankSearch};
 use drillcore_format::rows::{CodedTexts, Layout, Projection, Rows};
@@ -81,17 +81,7 @@ struct Spelled {
 /// A run before it has its place in the commit order.
 pub struct UncommittedRun {
     layout: Layout,
-    rows: Rows,
-    spelled: Spelled,
-    spelled_ends: Option<KeyEnds>,
-    fences: KeyFences,
-    sets: Option<SetIndex>,
-    weights: Vec<WeightIndex>,
-    tombstones: u64,
-    charge: Charge,
-    examined: RowsExamined,
-    earliest: Option<Earliest>,
-    meter: MemoryMeter,
+    run: Arc<Run>,
 }
 
 impl UncommittedRun {
@@ -125,8 +115,7 @@ impl UncommittedRun {
         let first = spelled_ends.as_ref().map_or_else(|| rows.key(0), |(first, _)| first);
         let earliest = earliest(layout, &rows, first)?;
         let tombstones = flags(layout, &rows).map_or(0, BooleanArray::true_count) as u64;
-        Ok(UncommittedRun {
-            layout: layout.clone(),
+        let run = Run {
             spelled: Spelled::of(&rows),
             rows,
             spelled_ends,
@@ -134,69 +123,46 @@ impl UncommittedRun {
             sets,
             weights,
             tombstones,
+            lsns: LsnRange { first: Lsn(0), last: Lsn(0) },
             charge,
             examined: examined.clone(),
             earliest,
+            extremes: Mutex::default(),
+            member_weights: MemberWeights::default(),
             meter: meter.clone(),
-        })
+        };
+        Ok(UncommittedRun { layout: layout.clone(), run: Arc::new(run) })
     }
 
     /// The number of rows.
     pub fn rows(&self) -> u64 {
-        self.rows.len() as u64
+        self.run.rows()
     }
 
     /// The rows, as they will be logged.
     pub fn logged_rows(&self) -> Rows {
-        self.rows.project(&self.layout.all(), 0..self.rows.len())
+        self.run.rows.project(&self.layout.all(), 0..self.run.rows.len())
     }
 
     pub fn bytes(&self) -> u64 {
-        self.charge.bytes()
+        self.run.bytes()
     }
 
     /// Bytes of the run, or of its keys and strings as they are logged, whichever is more. O(rows) if these may exceed `limit`.
     pub fn bytes_or_logged(&self, limit: u64) -> u64 {
-        let most = self.spelled.strings as u64;
+        let Run { rows, spelled, .. } = &*self.run;
+        let most = spelled.strings as u64;
         let strings = match most > limit {
-            true => self.rows.string_bytes_by_row().into_iter().sum::<usize>() as u64,
+            true => rows.string_bytes_by_row().into_iter().sum::<usize>() as u64,
             false => most,
         };
         self.bytes().max(strings)
     }
 
-    /// Gives the run its place. O(1).
-    pub fn commit(self, lsns: LsnRange) -> Run {
-        let UncommittedRun {
-            rows,
-            spelled,
-            spelled_ends,
-            fences,
-            sets,
-            weights,
-            tombstones,
-            charge,
-            examined,
-            earliest,
-            meter,
-            ..
-        } = self;
-        Run {
-            rows,
-            spelled,
-            spelled_ends,
-            fences,
-            sets,
-            weights,
-            tombstones,
-            lsns,
-            charge,
-            examined,
-            earliest,
-            extremes: Mutex::default(),
-            member_weights: MemberWeights::default(),
-            meter,
-        }
+    /// Gives the run its place. O(1), without memory being asked for.
+    pub fn commit(mut self, lsns: LsnRange) -> Arc<Run> {
+        Arc::get_mut(&mut self.run).expect("nobody else holds it").lsns = lsns;
+        self.run
     }
 }
 

@@ -558,7 +558,7 @@ impl Reader {
             }
             let Shared { meter, examined, .. } = &*self.shared;
             let run = UncommittedRun::new(&table.layout, rows, meter, examined)?;
-            let run = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
+            let run = run.commit(LsnRange { first: lsn, last: lsn });
             table.runs.push(Slot::new(run, None));
             self.compact_runs(table)?;
         }

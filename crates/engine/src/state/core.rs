@@ -14,7 +14,7 @@ use drillcore_storage::log::wal::Wal;
 use drillcore_storage::manifest::Manifest;
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::segment::Segment;
-use drillcore_storage::sync::atomic::{AtomicU64, Ordering};
+use drillcore_storage::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use drillcore_storage::sync::{Condvar, Mutex, MutexGuard, thread};
 
 use crate::calls::interrupt::Interrupt;
@@ -29,6 +29,7 @@ use crate::state::options::{Durability, Options};
 use crate::state::plenty::Plenty;
 #[cfg(feature = "shuttle")]
 use crate::state::publication_fault::PublicationFault;
+use crate::state::underway::CallsUnderway;
 use crate::state::version::Version;
 use crate::state::work_signal::WorkSignal;
 
@@ -53,11 +54,15 @@ pub struct Core {
     state: Mutex<State>,
     /// The one that opened the database, and has the threads for it.
     process: Process,
-    /// Signalled to calls that wait when pieces, holds or failures change, ...
+    /// Signalled to calls that wait when pieces, holds or failures change; ...
     state_changed: Condvar,
+    /// ... how many there are, counted under the lock; ...
+    calls_waiting: AtomicU32,
     /// ... and to workers, when there may be more to do.
     pub work: Arc<WorkSignal>,
     visible: AtomicU64,
+    /// Calls that write, and jobs that were picked, that are not done yet: closing waits for them.
+    pub underway: CallsUnderway,
     next_segment: AtomicU64,
     /// The segments that somebody may hold, also those that left their table.
     segments: parking_lot::Mutex<Vec<Weak<Segment>>>,
@@ -77,7 +82,7 @@ pub struct Underway<C: Borrow<Core>>(C);
 impl Underway<Arc<Core>> {
     /// What is left of a call under way, which may end before it.
     pub fn rest_of_call(core: Arc<Core>) -> Underway<Arc<Core>> {
-        core.state().underway += 1;
+        core.underway.go_on();
         Underway(core)
     }
 }
@@ -92,13 +97,7 @@ impl<C: Borrow<Core>> Deref for Underway<C> {
 
 impl<C: Borrow<Core>> Drop for Underway<C> {
     fn drop(&mut self) {
-        let core = self.0.borrow();
-        let mut state = core.state();
-        state.underway -= 1;
-        if state.closing {
-            drop(state);
-            core.wake_all();
-        }
+        self.0.borrow().end_underway();
     }
 }
 
@@ -127,6 +126,8 @@ impl Core {
             state: Mutex::new(state),
             process: Process::current(),
             state_changed: Condvar::new(),
+            calls_waiting: AtomicU32::new(0),
+            underway: CallsUnderway::none(),
             next_segment: AtomicU64::new(next_segment.0),
             segments: parking_lot::Mutex::default(),
             plenty: Plenty::unknown(),
@@ -197,10 +198,20 @@ impl Core {
     /// `Closed`, `ReadOnly`.
     pub fn begin(&self) -> Result<Underway<&Core>, Error> {
         self.check_process()?;
-        let mut state = self.state();
-        state.check_writable()?;
-        state.underway += 1;
-        Ok(Underway(self))
+        if self.underway.begin() {
+            return Ok(Underway(self));
+        }
+        let why = self.state().check_writable();
+        Err(why.expect_err("why calls are refused is noted before they are"))
+    }
+
+    /// Ends a call or a job that was counted as under way.
+    pub fn end_underway(&self) {
+        if self.underway.end() {
+            // Closing has either counted it, and waits by now, or has not counted yet.
+            drop(self.state());
+            self.wake_all();
+        }
     }
 
     /// [`Core::wait`], but for moments only, and not if the caller wants out.
@@ -212,7 +223,8 @@ impl Core {
         if !interrupt.may_stop() {
             return Ok(self.wait(state));
         }
-        let waited = self.state_changed.wait_timeout(state, Interrupt::POLL);
+        let waited =
+            self.counted_as_waiting(|| self.state_changed.wait_timeout(state, Interrupt::POLL));
         // Not under the lock: who is asked may wait for somebody who wants it.
         drop(waited);
         interrupt.check()?;
@@ -221,7 +233,14 @@ impl Core {
 
     /// Waits for a signal, giving up the lock meanwhile.
     pub fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.state_changed.wait(state)
+        self.counted_as_waiting(|| self.state_changed.wait(state))
+    }
+
+    fn counted_as_waiting<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.calls_waiting.fetch_add(1, Ordering::AcqRel);
+        let waited = wait();
+        self.calls_waiting.fetch_sub(1, Ordering::AcqRel);
+        waited
     }
 
     /// Waits, as a worker, until there may be more to do, or until a moment at most.
@@ -235,9 +254,12 @@ impl Core {
         self.work.came.wait_timeout(state, timeout)
     }
 
-    /// Wakes the calls that wait, after what gives workers nothing to do, or nothing yet.
+    /// Wakes the calls that wait, after what gives workers nothing to do, or nothing yet. What they wait for was changed under
+    /// the lock: so who waited for it before is counted, and a signal that nobody hears, which is a system call, is spared.
     pub fn wake_calls(&self) {
-        self.state_changed.notify_all();
+        if self.calls_waiting.load(Ordering::Acquire) > 0 {
+            self.state_changed.notify_all();
+        }
     }
 
     pub fn wake_workers(&self) {
@@ -370,7 +392,12 @@ impl Core {
         if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::Closed) {
             return;
         }
-        self.state().fail(error);
+        let mut state = self.state();
+        state.fail(error);
+        if state.failure.is_some() {
+            self.underway.refuse();
+        }
+        drop(state);
         self.wake_all();
     }
 }

@@ -36,8 +36,6 @@ pub struct State {
     pub failure: Option<Error>,
     /// While above zero, background work does not start.
     pub holds: u32,
-    /// Calls that write, and jobs that were picked, that are not done yet: closing waits for them.
-    pub underway: u32,
     /// Bytes of all runs in `tables`, of appends about to be among them, and of compactions under way.
     pub buffered_bytes: u64,
     /// Of those, what compactions under way take beside their runs.
@@ -87,7 +85,6 @@ impl State {
             is_shut: false,
             failure: None,
             holds: 0,
-            underway: 0,
             buffered_bytes: 0,
             reserved_bytes: 0,
             flushed_bytes: 0,

@@ -10,6 +10,7 @@ pub mod put_off;
 pub mod slots;
 pub mod levels;
 pub mod work_signal;
+pub mod underway;
 pub mod run_demand;
 pub mod version;
 pub mod erasures;

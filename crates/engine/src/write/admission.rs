@@ -42,28 +42,74 @@ const LEVELS_SLOWEST_SHARE: f64 = 16.0;
 /// One commit is never slowed for longer, by either.
 const COMMIT_SLOW_MAX: Duration = Duration::from_secs(2);
 
-/// Reserves memory for `bytes` of rows about to be published, whatever there is: for a commit that others wait for.
-///
-/// # Errors
-/// `ReadOnly`, `Closed`.
-pub fn admit_at_once(core: &Core, bytes: u64) -> Result<()> {
-    let mut state = core.state();
-    state.check_writable()?;
-    state.buffered_bytes += bytes;
-    Ok(())
+/// Whether `bytes` of rows for some tables need not be slowed, nor wait for memory.
+pub fn has_plenty(core: &Core, state: &State, tables: &[(TableId, u64)], bytes: u64) -> bool {
+    let memory_bytes = core.options.memory_bytes;
+    used(state, memory_bytes) + bytes <= slow_from(memory_bytes)
+        && snapshots_delay(memory_bytes, core.meter.bytes(), bytes).is_zero()
+        && merges_delay(memory_bytes, levels(state, tables), bytes).is_zero()
 }
 
-/// Reserves memory for `bytes` of rows about to be published in `tables`: at the limit not before a flush has made room.
-///
-/// # Errors
-/// Why flushes cannot be done for some time, if memory is full of what they would write out; `Interrupted`, if the caller wants no more room, and nothing is reserved; `ReadOnly`, `Closed`.
-pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt) -> Result<()> {
+/// Memory that is reserved for rows about to be published. It is given back unless it is [kept](Admitted::keep).
+pub struct Admitted<'a> {
+    core: &'a Core,
+    bytes: u64,
+}
+
+impl<'a> Admitted<'a> {
+    /// Reserves memory for `bytes` of rows, whatever there is: for a commit that others wait for.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Closed`.
+    pub fn at_once(core: &'a Core, bytes: u64) -> Result<Admitted<'a>> {
+        let mut state = core.state();
+        state.check_writable()?;
+        state.buffered_bytes += bytes;
+        Ok(Admitted { core, bytes })
+    }
+
+    /// Reserves memory for `bytes` of rows of `tables`: at the limit not before a flush has made room.
+    ///
+    /// # Errors
+    /// Why flushes cannot be done for some time, if memory is full of what they would write out; `Interrupted`, if the caller
+    /// wants no more room, and nothing is reserved; `ReadOnly`, `Closed`.
+    pub fn wait(
+        core: &'a Core,
+        tables: &[(TableId, u64)],
+        bytes: u64,
+        interrupt: &Interrupt,
+    ) -> Result<Admitted<'a>> {
+        wait_for_memory(core, tables, bytes, interrupt)?;
+        Ok(Admitted { core, bytes })
+    }
+
+    /// The rows are published: from now on the memory is theirs.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.core.state().buffered_bytes -= self.bytes;
+        self.core.wake_all();
+    }
+}
+
+fn wait_for_memory(
+    core: &Core,
+    tables: &[(TableId, u64)],
+    bytes: u64,
+    interrupt: &Interrupt,
+) -> Result<()> {
     let started = Instant::now();
     let memory_bytes = core.options.memory_bytes;
     let mut is_stalled =
         slow_down(core, interrupt, || snapshots_delay(memory_bytes, core.meter.bytes(), bytes))?;
     let merge_started = Instant::now();
-    if slow_down(core, interrupt, || merges_delay(memory_bytes, levels(core, tables), bytes))? {
+    if slow_down(core, interrupt, || {
+        merges_delay(memory_bytes, levels(&core.state(), tables), bytes)
+    })? {
         is_stalled = true;
         core.state().merge_stall += merge_started.elapsed();
     }
@@ -87,7 +133,7 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
         state = core.wait_or_stop(state, interrupt)?;
     }
     state.buffered_bytes += bytes;
-    let slow_from = memory_bytes / 100 * SLOW_FROM_PERCENT;
+    let slow_from = slow_from(memory_bytes);
     let used = used(&state, memory_bytes);
     drop(state);
     let excess = used.saturating_sub(slow_from) as f64 / (memory_bytes - slow_from) as f64;
@@ -101,6 +147,11 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
     Ok(())
 }
 
+/// From how much of its memory on writers are slowed.
+fn slow_from(memory_bytes: u64) -> u64 {
+    memory_bytes / 100 * SLOW_FROM_PERCENT
+}
+
 /// The bytes of rows in memory, and the room kept for what a flush takes at once, less what flushes under way have written.
 /// While no flush may begin, none is kept: writers would wait for it in vain.
 fn used(state: &State, memory_bytes: u64) -> u64 {
@@ -111,9 +162,8 @@ fn used(state: &State, memory_bytes: u64) -> u64 {
 
 /// The levels left to merge of the one of some tables that has most of them. One whose merges were put off does not count: to
 /// wait for those would be in vain.
-fn levels(core: &Core, tables: &[TableId]) -> f64 {
-    let state = core.state();
-    let tables = tables.iter().filter_map(|id| state.tables.get(id));
+fn levels(state: &State, tables: &[(TableId, u64)]) -> f64 {
+    let tables = tables.iter().filter_map(|(id, _)| state.tables.get(id));
     let merging = tables.filter(|table| table.why_not_merged().is_none());
     merging.map(TableState::levels_left).fold(0.0, f64::max)
 }

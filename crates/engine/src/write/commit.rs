@@ -1,8 +1,9 @@
 //! The way of a written row: from a caller's batch to a visible commit.
 //!
 //! Everything that takes long (casting, key encoding, sorting, set grouping, encoding for the log) is
-//! done by the caller's thread on data of its own. Then one short critical section gives the commit its
-//! LSN, enqueues its frame and publishes its runs; after it nothing is left but to write the log.
+//! done by the caller's thread on data of its own. Then one short critical section finds room for the commit,
+//! gives it its LSN, enqueues its frame and publishes its runs. Without a log it also shows them and looks which runs have to be
+//! compacted; else a second one does, once the log is written.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,12 +20,13 @@ use drillcore_format::schema::TableSchema;
 use drillcore_format::value_bytes::{flat_bytes, flat_bytes_max};
 use drillcore_storage::error::Result as StorageResult;
 use drillcore_storage::log::wal::Wal;
+use drillcore_storage::sync::MutexGuard;
 
 use crate::calls::aside::{aside, finish_aside};
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::room::LogBytes;
-use crate::maintenance::scheduler;
+use crate::maintenance::scheduler::compact_small_runs;
 use crate::pieces::run::UncommittedRun;
 use crate::policy::batch_coder::BatchCoder;
 use crate::policy::column_changes::with_discovered;
@@ -34,10 +36,12 @@ use crate::schema::conform::{AppendOptions, Conformed, Rejected, conform, confor
 use crate::schema::value_limits::{KEY_BYTES_MAX, first_long_key};
 use crate::schema::whole_keys::encode_whole_keys;
 use crate::state::core::{Core, Underway};
+use crate::state::guarded::State;
 #[cfg(feature = "shuttle")]
 use crate::state::publication_fault::PublicationFault;
 use crate::state::slots::Slot;
-use crate::write::admission::{admit, admit_at_once};
+use crate::state::version::TableVersion;
+use crate::write::admission::{Admitted, has_plenty};
 use crate::write::widening::{Widening, widen};
 
 /// One commit may take this share of `memory_bytes`.
@@ -190,16 +194,7 @@ fn commit_underway(
     if runs.is_empty() && positions.is_empty() {
         return Ok(AppendResult { rows, rejected, lsn: core.visible() });
     }
-    let tables: Vec<(TableId, u64)> =
-        runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
-    let lsn = commit(core, runs, logged, positions, false, interrupt)?;
-    if tables.is_empty() {
-        // The log has become longer.
-        core.wake_workers();
-    }
-    for (table, bytes) in tables {
-        scheduler::compact_small_runs(core, table, bytes)?;
-    }
+    let lsn = commit(core, Changes { runs, positions, is_exclusive: false }, logged, interrupt)?;
     Ok(AppendResult { rows, rejected, lsn })
 }
 
@@ -287,13 +282,10 @@ pub fn bury(
         return Ok(core.visible());
     }
     let run = sorted_run(core, &shape.layout, &shape.layout.tombstones(keys))?;
-    let bytes = run.bytes();
     check_size(core, [&run])?;
     let runs = vec![(shape.table, run)];
     let logged = logged_runs(core, &runs);
-    let lsn = commit(core, runs, logged, &[], is_exclusive, interrupt)?;
-    scheduler::compact_small_runs(core, shape.table, bytes)?;
-    Ok(lsn)
+    commit(core, Changes { runs, positions: &[], is_exclusive }, logged, interrupt)
 }
 
 /// Writes rows in the shape of an upsert table over those with their keys, for the caller that alone may publish commits of
@@ -305,13 +297,9 @@ pub fn replace(
     interrupt: &Interrupt,
 ) -> Result<Lsn> {
     let _underway = core.begin()?;
-    let run = encode(core, shape, rows)?;
-    let bytes = run.bytes();
-    let runs = vec![(shape.table, run)];
+    let runs = vec![(shape.table, encode(core, shape, rows)?)];
     let logged = logged_runs(core, &runs);
-    let lsn = commit(core, runs, logged, &[], true, interrupt)?;
-    scheduler::compact_small_runs(core, shape.table, bytes)?;
-    Ok(lsn)
+    commit(core, Changes { runs, positions: &[], is_exclusive: true }, logged, interrupt)
 }
 
 /// Leaves out the keys that have a null in a column without nulls. No row has such a key, and its tombstone could not be decoded.
@@ -371,72 +359,165 @@ fn check_size<'r>(core: &Core, runs: impl IntoIterator<Item = &'r UncommittedRun
     Ok(())
 }
 
+/// What a commit changes, once all that can fail of it is done.
+struct Changes<'a> {
+    runs: Vec<(TableId, UncommittedRun)>,
+    positions: &'a [SourcePosition],
+    /// Whether the caller alone may publish commits of the tables.
+    is_exclusive: bool,
+}
+
+/// Publishes changes, logs them and shows them, and compacts the runs that have become too many by them.
+///
+/// The lock of the state is taken once where nothing is logged, and twice where a log is written in between, unless
+/// something has to be waited for.
 fn commit(
     core: &Arc<Core>,
-    runs: Vec<(TableId, UncommittedRun)>,
+    changes: Changes<'_>,
     logged: Option<PayloadBuilder>,
-    positions: &[SourcePosition],
-    is_exclusive: bool,
     interrupt: &Interrupt,
 ) -> Result<Lsn> {
-    let payload = logged.map(|logged| with_positions(logged, positions));
-    let bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
-    let tables: Vec<TableId> = runs.iter().map(|(table, _)| *table).collect();
-    if is_exclusive {
-        // Those whom it keeps from publishing may hold all the memory.
-        admit_at_once(core, bytes)?;
-    } else {
-        admit(core, &tables, bytes, interrupt)?;
-    }
-    let logged_bytes = payload.as_ref().map_or(0, |payload| payload.frame_bytes() as u64);
-    let ready = LogBytes::reserve(core, logged_bytes).and_then(|reserved| {
-        ready_to_log(core, interrupt)?;
-        Ok((publish(core, runs, positions, payload, is_exclusive, interrupt)?, reserved))
-    });
-    let (lsn, reserved) = ready.inspect_err(|_| {
-        core.state().buffered_bytes -= bytes;
-        core.wake_all();
-    })?;
+    let payload = logged.map(|logged| with_positions(logged, changes.positions));
+    let appended: Vec<(TableId, u64)> =
+        changes.runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
+    let (state, reserved) = enter(core, &changes, &appended, payload.as_ref(), interrupt)?;
+    let (lsn, state, replaced) = publish(core, state, changes, payload);
     #[cfg(feature = "shuttle")]
     if PublicationFault::ShowBeforeLogging.is_injected() {
         core.show(lsn);
     }
-    log_and_show(core, lsn, reserved, interrupt)?;
-    Ok(lsn)
+    let compacted = match core.wal.get() {
+        None => {
+            let compacted = compact_small_runs(core, show_in(core, state, lsn), &appended);
+            drop(replaced);
+            compacted
+        }
+        Some(_) => {
+            drop(state);
+            drop(replaced);
+            let shown = log_and_show(core, lsn, reserved, interrupt)?;
+            compact_small_runs(core, shown.unwrap_or_else(|| core.state()), &appended)
+        }
+    };
+    if appended.is_empty() {
+        // The log has become longer.
+        core.wake_workers();
+    }
+    compacted.map(|()| lsn)
+}
+
+/// Waits until changes may be published: until there is room for them in memory, and in the log. From then on nothing can fail as
+/// long as the state is locked.
+fn enter<'a>(
+    core: &'a Arc<Core>,
+    changes: &Changes<'_>,
+    appended: &[(TableId, u64)],
+    payload: Option<&Payload>,
+    interrupt: &Interrupt,
+) -> Result<(MutexGuard<'a, State>, LogBytes)> {
+    let bytes = appended.iter().map(|(_, bytes)| bytes).sum();
+    let logged_bytes = payload.map_or(0, |payload| payload.frame_bytes() as u64);
+    // What is lacking, like room on the disk, may be there once memory was waited for.
+    if let Ok(reserved) = LogBytes::reserve(core, logged_bytes)
+        && is_ready_to_log(core)
+    {
+        let mut state = publishable(core, changes, interrupt)?;
+        if changes.is_exclusive || has_plenty(core, &state, appended, bytes) {
+            state.buffered_bytes += bytes;
+            return Ok((state, reserved));
+        }
+    }
+    let admitted = if changes.is_exclusive {
+        // Those whom it keeps from publishing may hold all the memory.
+        Admitted::at_once(core, bytes)?
+    } else {
+        Admitted::wait(core, appended, bytes, interrupt)?
+    };
+    let reserved = LogBytes::reserve(core, logged_bytes)?;
+    ready_to_log(core, interrupt)?;
+    let state = publishable(core, changes, interrupt)?;
+    admitted.keep();
+    Ok((state, reserved))
+}
+
+/// The state, once nobody else holds the tables of these changes.
+fn publishable<'a>(
+    core: &'a Core,
+    changes: &Changes<'_>,
+    interrupt: &Interrupt,
+) -> Result<MutexGuard<'a, State>> {
+    let mut state = core.state();
+    loop {
+        state.check_writable()?;
+        let mut is_held = false;
+        for (table, _) in &changes.runs {
+            let table = state.tables.get(table);
+            is_held |= table.ok_or_else(table_dropped)?.is_exclusive;
+        }
+        if changes.is_exclusive || !is_held {
+            return Ok(state);
+        }
+        state = core.wait_or_stop(state, interrupt)?;
+    }
+}
+
+/// Gives changes the next LSN, puts their frame into the log's queue and their runs into the lists of their tables. Returns
+/// also what was shown of these before, which is dropped without the lock.
+fn publish<'a>(
+    core: &Core,
+    mut state: MutexGuard<'a, State>,
+    changes: Changes<'_>,
+    payload: Option<Payload>,
+) -> (Lsn, MutexGuard<'a, State>, Vec<Option<Arc<TableVersion>>>) {
+    let lsn = state.next_lsn;
+    state.next_lsn = Lsn(lsn.0 + 1);
+    if let (Some(wal), Some(payload)) = (core.wal.get(), payload) {
+        wal.enqueue(lsn, payload);
+    }
+    let mut replaced = Vec::with_capacity(changes.runs.len());
+    for (id, run) in changes.runs {
+        let table = state.tables.get_mut(&id).expect("it was there under the same lock");
+        table.appended_rows += run.rows();
+        table.appended_batches += 1;
+        table.runs.push(Slot::new(run.commit(LsnRange { first: lsn, last: lsn }), None));
+        replaced.push(state.changed(id));
+    }
+    state.positions.add(lsn, changes.positions.iter().cloned());
+    (lsn, state, replaced)
 }
 
 /// Writes a published commit to the log, for which room is reserved, and shows it. A caller that wants out need not wait for that.
-pub fn log_and_show(
-    core: &Arc<Core>,
+/// Returns the state as it is then, if the caller's thread showed the commit.
+pub fn log_and_show<'a>(
+    core: &'a Arc<Core>,
     lsn: Lsn,
     reserved: LogBytes,
     interrupt: &Interrupt,
-) -> Result<()> {
+) -> Result<Option<MutexGuard<'a, State>>> {
     match core.wal.get() {
-        None => show(core, lsn),
-        Some(_) if !interrupt.may_stop() => log(core, lsn)?,
-        Some(wal) if or_fail(core, wal.write_through_at_once(lsn))? => show(core, lsn),
+        None => Ok(Some(show(core, lsn))),
+        Some(_) if !interrupt.may_stop() => log(core, lsn).map(Some),
+        Some(wal) if or_fail(core, wal.write_through_at_once(lsn))? => Ok(Some(show(core, lsn))),
         Some(_) => {
             // It has its place among the commits, so it is written also if the caller does not wait for that.
             let rest = Underway::rest_of_call(core.clone());
             finish_aside(interrupt, move |_| {
                 let _reserved = reserved;
-                let logged = log(&rest, lsn);
+                let logged = log(&rest, lsn).map(drop);
                 // The caller may not come to look whether there is something for workers to do.
                 rest.wake_workers();
                 logged
             })?;
+            Ok(None)
         }
     }
-    Ok(())
 }
 
 /// Writes a published commit to the log and shows it.
-fn log(core: &Core, lsn: Lsn) -> Result<()> {
+fn log(core: &Core, lsn: Lsn) -> Result<MutexGuard<'_, State>> {
     let wal = core.wal.get().expect("there is a log to write to");
     or_fail(core, wal.write_through(lsn))?;
-    show(core, lsn);
-    Ok(())
+    Ok(show(core, lsn))
 }
 
 /// What came of a write to the log, whose failure is the database's.
@@ -449,21 +530,26 @@ pub fn table_dropped() -> Error {
     Error::new(ErrorKind::NotFound, "the table was dropped")
 }
 
-fn show(core: &Core, lsn: Lsn) {
-    {
-        // Under the lock: a call that has just looked for visible runs is either waiting already, and
-        // woken below, or has not looked yet.
-        let _state = core.state();
-        core.show(lsn);
-    }
-    // Workers are woken once it is known that there is something for them to do.
+fn show(core: &Core, lsn: Lsn) -> MutexGuard<'_, State> {
+    show_in(core, core.state(), lsn)
+}
+
+/// Shows a commit under the lock: a call that has just looked for visible runs is either waiting already, and woken here, or has
+/// not looked yet. Workers are woken once it is known that there is something for them to do.
+fn show_in<'a>(core: &Core, state: MutexGuard<'a, State>, lsn: Lsn) -> MutexGuard<'a, State> {
+    core.show(lsn);
     core.wake_calls();
+    state
+}
+
+fn is_ready_to_log(core: &Core) -> bool {
+    core.wal.get().is_none_or(Wal::is_open)
 }
 
 /// Has the log begin a file if it has none. Once a commit is published it has to be logged, so what may be
 /// lacking, like a file descriptor, is asked for before.
 pub fn ready_to_log(core: &Arc<Core>, interrupt: &Interrupt) -> Result<()> {
-    if core.wal.get().is_none_or(Wal::is_open) {
+    if is_ready_to_log(core) {
         return Ok(());
     }
     let rest = Underway::rest_of_call(core.clone());
@@ -499,47 +585,4 @@ fn logged_runs(core: &Core, runs: &[(TableId, UncommittedRun)]) -> Option<Payloa
 fn with_positions(mut logged: PayloadBuilder, positions: &[SourcePosition]) -> Payload {
     positions.iter().for_each(|position| put_source_position(position, logged.out()));
     logged.finish()
-}
-
-/// The critical section: the next LSN, the frame in the log's queue, the runs in their tables' lists.
-/// Nothing in it can fail once the LSN is taken, or take long.
-fn publish(
-    core: &Core,
-    runs: Vec<(TableId, UncommittedRun)>,
-    positions: &[SourcePosition],
-    payload: Option<Payload>,
-    is_exclusive: bool,
-    interrupt: &Interrupt,
-) -> Result<Lsn> {
-    let mut replaced = Vec::with_capacity(runs.len());
-    let mut state = core.state();
-    loop {
-        state.check_writable()?;
-        let mut is_held = false;
-        for (table, _) in &runs {
-            let table = state.tables.get(table);
-            is_held |= table.ok_or_else(table_dropped)?.is_exclusive;
-        }
-        if is_exclusive || !is_held {
-            break;
-        }
-        state = core.wait_or_stop(state, interrupt)?;
-    }
-    let lsn = state.next_lsn;
-    state.next_lsn = Lsn(lsn.0 + 1);
-    if let (Some(wal), Some(payload)) = (core.wal.get(), payload) {
-        wal.enqueue(lsn, payload);
-    }
-    for (id, run) in runs {
-        let table = state.tables.get_mut(&id).expect("checked above, under the same lock");
-        table.appended_rows += run.rows();
-        table.appended_batches += 1;
-        let piece = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
-        table.runs.push(Slot::new(piece, None));
-        replaced.push(state.changed(id));
-    }
-    state.positions.add(lsn, positions.iter().cloned());
-    drop(state);
-    drop(replaced);
-    Ok(lsn)
 }

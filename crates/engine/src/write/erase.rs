@@ -302,7 +302,7 @@ fn publish(
     drop(state);
     drop(replaced);
     drop(manifest);
-    log_and_show(core, lsn, reserved, interrupt)?;
+    drop(log_and_show(core, lsn, reserved, interrupt)?);
     // Segments may hold little else now.
     core.wake_workers();
     Ok(Some(ErasedCommit { lsn, stored_rows, before }))

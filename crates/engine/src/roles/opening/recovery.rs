@@ -353,7 +353,7 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
     };
     let rows = logged_rows(lsn, &layout, block)?;
     let run = UncommittedRun::new(&layout, rows, &core.meter, &core.rows_examined)?;
-    let run = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
+    let run = run.commit(LsnRange { first: lsn, last: lsn });
     let mut state = core.state();
     state.buffered_bytes += run.bytes();
     let table = state.tables.get_mut(&id).expect("recovery drops no tables");
@@ -439,7 +439,7 @@ fn damaged_commit(lsn: Lsn, detail: &dyn Display) -> Error {
 fn make_room(core: &Core) -> Result<()> {
     let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
     for table in tables {
-        compact_small_runs(core, table, 0)?;
+        compact_small_runs(core, core.state(), &[(table, 0)])?;
     }
     while core.state().buffered_bytes > core.options.memory_bytes / 2 {
         let visible = core.visible();
