@@ -13,7 +13,7 @@ use arrow_array::types::UInt32Type;
 use arrow_array::{ArrayRef, UInt32Array};
 use drillcore_format::key::{Bound, Keys};
 use drillcore_format::rows::{Layout, Projection, Rows};
-use drillcore_storage::segments::lookup::{Ask, Which};
+use drillcore_storage::segments::lookup::{Ask, Searched, Which};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
@@ -111,8 +111,8 @@ pub fn rows_alive(
         if older_rows == 0 {
             continue;
         }
-        if let Some(segment) = piece.unerased_segment() {
-            on_disk.push((number, segment));
+        if piece.segment().is_some() {
+            on_disk.push(number);
             continue;
         }
         if older_rows >= MANY_ROWS
@@ -144,12 +144,14 @@ pub fn rows_alive(
         let ask = |of: usize, row: u32| match known.is_pending(
             pieces,
             piece_of(row as usize),
-            on_disk[of].0,
+            on_disk[of],
         ) {
             true => Ask::Filter,
             false => Ask::Not,
         };
-        for hits in lookup.in_segments(&on_disk, &asked, Which::First, &ask)? {
+        let searched = |&number: &usize| lookup.searched(number, &pieces[number], &asked);
+        let searched: Vec<Searched<'_>> = on_disk.iter().filter_map(searched).collect();
+        for hits in lookup.in_segments(&searched, &asked, Which::First, &ask)? {
             hits.found.iter().for_each(|(row, _)| alive[*row as usize] = false);
         }
     }

@@ -2,20 +2,19 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use drillcore_format::key::{Bound, Keys};
 use drillcore_format::rows::Projection;
 use drillcore_storage::few::Few;
-use drillcore_storage::segments::lookup::{Ask, Hits, Lookup, Which};
-use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::segments::lookup::{Ask, Hits, Lookup, Searched, Which};
 
 use crate::calls::interrupt::{Asked, Interrupt};
 use crate::error::Result;
-use crate::pieces::live_rows::LiveRows;
+use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::{Piece, SortedArray};
+use crate::pieces::run::Run;
 
-/// Keys that are looked for together in a piece of which rows were erased.
-const KEYS_AT_ONCE: usize = 256;
 /// How many more segments that span it are asked for a key than were asked before, of one key and of several.
 const SEGMENTS_OF_ONE_KEY: usize = 1;
 const SEGMENTS_OF_A_KEY: usize = 4;
@@ -23,8 +22,8 @@ const SEGMENTS_OF_A_KEY: usize = 4;
 /// Keys that are looked for, and what is wanted of their rows.
 ///
 /// In a run, a key takes a binary search. A segment that does not span it costs nothing. Another one costs an index page and
-/// a block; where another piece may have the key as well, a page of the filter comes between, which may spare the block. Where rows of
-/// a segment were erased, the filter is not asked, and a key costs two index pages and two blocks, mostly the same.
+/// a block; where another piece may have the key as well, a page of the filter comes between, which may spare the block. Where a key
+/// has several rows in a segment, of which the newest were erased, another index page and another block may come behind.
 #[derive(Clone, Copy)]
 pub struct KeyLookup<'a> {
     /// What is named by number.
@@ -53,9 +52,7 @@ impl KeyLookup<'_> {
     pub fn newest_of_one(&self, pieces: &[Piece], number: u32) -> Result<Option<Hits>> {
         let key = self.keys.value(number as usize);
         let (mut rest, mut segments_asked) = (pieces, 0);
-        while let Some((newest, older)) = rest.split_last()
-            && newest.unerased().is_none()
-        {
+        while let Some((newest, older)) = rest.split_last() {
             rest = older;
             if !newest.spans(key) {
                 continue;
@@ -63,15 +60,16 @@ impl KeyLookup<'_> {
             self.interrupt.check()?;
             match &newest.array {
                 SortedArray::Run(run) => {
-                    if let Some(row) = run.find(key) {
-                        let found = vec![(number, row as u32)];
+                    if let Some(row) = newest_in_run(run, newest.erased.as_ref(), key) {
+                        let found = vec![(number, row)];
                         let hits = run.hits(found, self.projection, self.bytes_max);
                         return Ok(Some(Hits { of: older.len(), ..hits }));
                     }
                 }
                 SortedArray::Segment(segment) => {
                     let may_be_older = older.iter().any(|piece| piece.spans(key));
-                    let rows = segment.newest_row(key, self.projection, may_be_older)?;
+                    let erased = newest.erased.as_deref().map(ErasedRows::ordinals);
+                    let rows = segment.newest_row(key, self.projection, erased, may_be_older)?;
                     if let Some(rows) = rows {
                         let found = vec![(number, 0)];
                         return Ok(Some(Hits { of: older.len(), found, rows }));
@@ -102,7 +100,7 @@ impl KeyLookup<'_> {
             && bytes <= self.bytes_max
         {
             let lookup = KeyLookup { bytes_max: self.bytes_max - bytes, ..*self };
-            let mut found = match newest.unerased_segment() {
+            let mut found = match newest.segment() {
                 Some(_) => {
                     let lookups_max = missing.len().saturating_mul(segments_asked + segments_more);
                     let (segments, lookups) =
@@ -145,18 +143,18 @@ impl KeyLookup<'_> {
         pieces: &mut &'p [Piece],
         asked: &[u32],
         lookups_max: usize,
-    ) -> (Few<(usize, &'p Segment)>, usize) {
+    ) -> (Few<Searched<'p>>, usize) {
         let (mut segments, mut lookups) = (Few::new(), 0);
         while let Some((newest, older)) = pieces.split_last()
-            && let Some(segment) = newest.unerased_segment()
+            && let Some(searched) = self.searched(older.len(), newest, asked)
         {
-            let spanned = self.spanned(newest, asked).len();
+            let spanned = searched.spanned.len();
             if spanned > 0 {
                 if lookups + spanned > lookups_max && !segments.is_empty() {
                     break;
                 }
                 lookups += spanned;
-                segments.push((older.len(), segment));
+                segments.push(searched);
             }
             *pieces = older;
         }
@@ -167,13 +165,13 @@ impl KeyLookup<'_> {
     /// of which may have it as well.
     fn newest_in_segments(
         &self,
-        segments: &[(usize, &Segment)],
+        segments: &[Searched<'_>],
         older: &[Piece],
         asked: &[u32],
     ) -> Result<Vec<Hits>> {
         let ask = |at: usize, number: u32| {
             let key = self.keys.value(number as usize);
-            let may_be_older = segments[at + 1..].iter().any(|(_, segment)| segment.spans(key))
+            let may_be_older = segments[at + 1..].iter().any(|older| older.segment.spans(key))
                 || older.iter().any(|piece| piece.spans(key));
             if may_be_older { Ask::Filter } else { Ask::Block }
         };
@@ -185,12 +183,14 @@ impl KeyLookup<'_> {
         let mut hits = Vec::new();
         let mut segments = Vec::new();
         for (number, piece) in pieces.iter().enumerate() {
-            let spanned = &asked[self.spanned(piece, asked)];
-            if spanned.is_empty() {
+            if let Some(searched) = self.searched(number, piece, asked) {
+                if !searched.spanned.is_empty() {
+                    segments.push(searched);
+                }
                 continue;
             }
-            if let Some(segment) = piece.unerased_segment() {
-                segments.push((number, segment));
+            let spanned = &asked[self.spanned(piece, asked)];
+            if spanned.is_empty() {
                 continue;
             }
             let found = self.in_piece(piece, spanned, Ask::Filter)?;
@@ -198,7 +198,8 @@ impl KeyLookup<'_> {
         }
         let ask = |at: usize, key: u32| {
             let key = self.keys.value(key as usize);
-            let (before, after) = (&pieces[..segments[at].0], &pieces[segments[at].0 + 1..]);
+            let number = segments[at].number;
+            let (before, after) = (&pieces[..number], &pieces[number + 1..]);
             let is_elsewhere = before.iter().chain(after).any(|piece| piece.spans(key));
             if is_elsewhere { Ask::Filter } else { Ask::Block }
         };
@@ -207,41 +208,48 @@ impl KeyLookup<'_> {
         Ok(hits)
     }
 
+    /// The segment that a piece is, if it is one, as one in which keys are looked for.
+    pub fn searched<'p>(
+        &self,
+        number: usize,
+        piece: &'p Piece,
+        asked: &[u32],
+    ) -> Option<Searched<'p>> {
+        let erased = piece.erased.as_deref().map(ErasedRows::ordinals);
+        Some(Searched::new(number, piece.segment()?, erased, self.keys, asked))
+    }
+
     /// Which of the keys that `asked` names, ascending, a piece spans.
     fn spanned(&self, piece: &Piece, asked: &[u32]) -> Range<usize> {
         let (first, last) = piece.key_ends();
         self.keys.between(asked, first, last)
     }
 
-    /// The newest row of each key in one piece, as piece number 0. How it is asked matters to a segment of which no rows were erased.
+    /// The newest row of each key in one piece, as piece number 0. How it is asked matters to a segment.
     pub fn in_piece(&self, piece: &Piece, asked: &[u32], ask: Ask) -> Result<Vec<Hits>> {
-        if let Some(live) = piece.unerased() {
-            return self.unerased(piece, &live, asked);
+        if let Some(searched) = self.searched(0, piece, asked) {
+            return self.in_segments(&[searched], asked, Which::First, &|_, _| ask);
         }
-        match &piece.array {
-            SortedArray::Segment(segment) => {
-                self.in_segments(&[(0, segment)], asked, Which::First, &|_, _| ask)
-            }
-            SortedArray::Run(run) => {
-                let interrupted = Asked::new(self.interrupt);
-                let asked = asked.iter().take_while(|_| interrupted.go_on_shortly());
-                let find =
-                    |&key: &u32| Some((key, run.find(self.keys.value(key as usize))? as u32));
-                let found: Vec<(u32, u32)> = asked.filter_map(find).collect();
-                interrupted.answer()?;
-                Ok(match found.is_empty() {
-                    true => Vec::new(),
-                    false => vec![run.hits(found, self.projection, self.bytes_max)],
-                })
-            }
-        }
+        let run = piece.run().expect("what is no segment is a run");
+        let interrupted = Asked::new(self.interrupt);
+        let asked = asked.iter().take_while(|_| interrupted.go_on_shortly());
+        let find = |&number: &u32| {
+            let key = self.keys.value(number as usize);
+            Some((number, newest_in_run(run, piece.erased.as_ref(), key)?))
+        };
+        let found: Vec<(u32, u32)> = asked.filter_map(find).collect();
+        interrupted.answer()?;
+        Ok(match found.is_empty() {
+            true => Vec::new(),
+            false => vec![run.hits(found, self.projection, self.bytes_max)],
+        })
     }
 
     /// The newest row of each key in the first of some segments that has it, or in each. `ask` says how one is asked for a key that it
     /// spans: by its place in the list and the key's number.
     pub fn in_segments(
         &self,
-        segments: &[(usize, &Segment)],
+        segments: &[Searched<'_>],
         asked: &[u32],
         which: Which,
         ask: &dyn Fn(usize, u32) -> Ask,
@@ -258,41 +266,14 @@ impl KeyLookup<'_> {
         interrupted.answer()?;
         Ok(hits)
     }
+}
 
-    /// The newest of the rows that were not erased: on disk at most two index pages and two blocks per key, those of many keys together.
-    fn unerased(&self, piece: &Piece, live: &LiveRows, asked: &[u32]) -> Result<Vec<Hits>> {
-        let spanned = &asked[self.spanned(piece, asked)];
-        let mut found = Vec::new();
-        for keys in spanned.chunks(KEYS_AT_ONCE) {
-            self.interrupt.check()?;
-            let ends_of = |&key: &u32| {
-                let key = self.keys.value(key as usize);
-                [Bound::at_key(key), Bound::past_key(key)]
-            };
-            let bounds: Vec<Bound> = keys.iter().flat_map(ends_of).collect();
-            let ranks = piece.ranks(&bounds)?;
-            for (&key, ends) in keys.iter().zip(ranks.chunks_exact(2)) {
-                let row = live.trimmed(ends[0]..ends[1]).map(|range| range.end as u32 - 1);
-                found.extend(row.map(|row| (key, row)));
-            }
-        }
-        if found.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut ordinals: Vec<u32> = found.iter().map(|(_, ordinal)| *ordinal).collect();
-        ordinals.sort_unstable();
-        ordinals.dedup();
-        // What is too much is read in part, and one byte more than may be shows that.
-        let bytes_max = self.bytes_max.saturating_add(1);
-        let rows = piece.fetch_some(&ordinals, self.projection, bytes_max, self.interrupt)?;
-        ordinals.truncate(rows.len());
-        found.retain_mut(|(_, ordinal)| match ordinals.binary_search(ordinal) {
-            Ok(row) => {
-                *ordinal = row as u32;
-                true
-            }
-            Err(_) => false,
-        });
-        Ok(vec![Hits { of: 0, found, rows }])
-    }
+/// The newest row with a key of a run, of those that were not erased.
+fn newest_in_run(run: &Run, erased: Option<&Arc<ErasedRows>>, key: &[u8]) -> Option<u32> {
+    let newest = run.find(key)?;
+    let Some(erased) = erased else { return Some(newest as u32) };
+    let position = erased.live_before(newest + 1).checked_sub(1)?;
+    let ordinal = erased.outside(position);
+    let has_key = || ordinal >= run.rank(&Bound::at_key(key));
+    (ordinal == newest || has_key()).then_some(ordinal as u32)
 }

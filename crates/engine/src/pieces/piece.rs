@@ -141,11 +141,6 @@ impl Piece {
         }
     }
 
-    /// The segment, if it is one and no rows of it were erased.
-    pub fn unerased_segment(&self) -> Option<&Segment> {
-        self.segment().filter(|_| self.erased.is_none()).map(|segment| &**segment)
-    }
-
     /// Bytes of a row on average, encoded where it lies.
     pub fn mean_row_bytes(&self) -> u64 {
         match &self.array {

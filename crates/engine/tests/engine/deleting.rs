@@ -1,5 +1,6 @@
 //! Deleting by key range, set and condition, in tables of every merge policy.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
@@ -94,6 +95,83 @@ fn what_is_selected_goes_in_every_kind_of_table_and_later_rows_are_new() {
             database.compact().unwrap();
             database.flush().unwrap();
             assert_eq!(all_ids(&table.snapshot().unwrap()), all_ids(&now));
+        }
+    }
+}
+
+/// Rows whose weight is not among some.
+#[derive(Debug)]
+struct OtherWeights([String; 1], BTreeSet<i64>);
+
+impl Predicate for OtherWeights {
+    fn columns(&self) -> &[String] {
+        &self.0
+    }
+
+    fn select(&self, rows: &RecordBatch) -> Result<BooleanArray> {
+        let weights = rows.column(0).as_primitive::<Int64Type>();
+        Ok(weights.values().iter().map(|weight| Some(!self.1.contains(weight))).collect())
+    }
+
+    fn text(&self) -> &str {
+        "other weights"
+    }
+}
+
+/// A key with rows in many blocks, of which the newest were erased, and keys with all rows erased, in runs and in segments.
+#[test]
+fn the_newest_row_of_a_key_is_the_newest_that_was_not_erased() {
+    const IDS: i64 = 40;
+    const ROWS: i64 = 12_000;
+    // Most rows have the key 7. The weight is the number of the row.
+    let id_of = |row: i64| if row % 3 == 0 { row / 3 % IDS } else { 7 };
+    let spec = || TableSpec::new(schema(), ["id"]);
+    let batch = |from: i64, to: i64| {
+        let ids = Int64Array::from_iter_values((from..to).map(id_of));
+        let groups = StringArray::from_iter_values((from..to).map(|row| format!("{row:040}")));
+        let weights = Int64Array::from_iter_values(from..to);
+        let columns: Vec<ArrayRef> = vec![Arc::new(ids), Arc::new(groups), Arc::new(weights)];
+        RecordBatch::try_new(schema(), columns).unwrap()
+    };
+    for (parts, is_flushed) in [(1, false), (3, false), (1, true), (3, true)] {
+        let database = Database::in_memory(Options::default()).unwrap();
+        let _hold = database.hold_maintenance();
+        let table = database.create_table("t", spec()).unwrap();
+        for part in 0..parts {
+            table
+                .append(&batch(part * ROWS / parts, (part + 1) * ROWS / parts), OnError::Raise)
+                .unwrap();
+            if is_flushed {
+                database.flush().unwrap();
+            }
+        }
+        let mut left: Vec<i64> = (0..ROWS).collect();
+        // Of most keys nothing is left at last.
+        let lasts = [ROWS, 9_000, 8_500, 4_100, 60, 31, 2];
+        for last in lasts {
+            left.retain(|&row| row < last && (last == ROWS || row % 11 != 5));
+            let others = OtherWeights(["w".into()], left.iter().copied().collect());
+            let predicate = Some(Arc::new(others) as Arc<dyn Predicate>);
+            table.delete_selected(&Selection { predicate, ..Selection::default() }).unwrap();
+            let snapshot = table.snapshot().unwrap();
+            let newest = |id: i64| left.iter().copied().filter(|&row| id_of(row) == id).max();
+            let found = |ids: Vec<i64>| -> Vec<Option<i64>> {
+                let keys: ArrayRef = Arc::new(Int64Array::from(ids));
+                let found = snapshot.get(&[keys], None).unwrap();
+                let weights = found.rows.column(2).as_primitive::<Int64Type>();
+                let weight = |row: Option<u32>| row.map(|row| weights.value(row as usize));
+                found.positions.into_iter().map(weight).collect()
+            };
+            let all: Vec<i64> = (-1..=IDS).collect();
+            let expected: Vec<Option<i64>> = all.iter().copied().map(newest).collect();
+            assert_eq!(found(all.clone()), expected, "{parts} parts, {is_flushed}, up to {last}");
+            for id in all {
+                assert_eq!(
+                    found(vec![id]),
+                    [newest(id)],
+                    "{id} of {parts} parts, {is_flushed}, {last}"
+                );
+            }
         }
     }
 }

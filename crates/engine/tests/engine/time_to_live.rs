@@ -355,6 +355,37 @@ fn the_space_of_what_has_expired_comes_back_by_itself() {
     }
 }
 
+/// The row that was appended last may have expired before one that it hides.
+#[test]
+fn a_key_has_its_newest_row_that_has_not_expired() {
+    let rows: [Row; 8] = [(1, 1), (1, 2), (1, 9), (2, 8), (2, 9), (3, 1), (4, 9), (4, 2)];
+    let expected = [Some(2), None, Some(1), Some(2), None];
+    let events = Events::new(Kind::AppendById);
+    for parts in [1, 2, 8] {
+        let db = Database::in_memory(Options::default()).unwrap();
+        let _hold = db.hold_maintenance();
+        let table = db.create_table("t", events.spec()).unwrap();
+        table.set_ttl(hours(4)).unwrap();
+        rows.chunks(8 / parts).for_each(|rows| events.append(&table, rows));
+        for is_flushed in [false, true] {
+            if is_flushed {
+                db.flush().unwrap();
+            }
+            let snapshot = table.snapshot().unwrap();
+            let get = |ids: Vec<i64>| -> Vec<Option<i64>> {
+                let keys: ArrayRef = Arc::new(Int64Array::from(ids));
+                let found = snapshot.get(&[keys], None).unwrap();
+                let times = found.rows.column(1).as_primitive::<TimestampSecondType>();
+                let age = |row: u32| (events.now + HOUR / 2 - times.value(row as usize)) / HOUR;
+                found.positions.into_iter().map(|row| row.map(age)).collect()
+            };
+            assert_eq!(get((1..=5).collect()), expected, "{parts} parts, {is_flushed}");
+            let each: Vec<_> = (1..=5).flat_map(|id| get(vec![id])).collect();
+            assert_eq!(each, expected, "{parts} parts, {is_flushed}");
+        }
+    }
+}
+
 #[test]
 fn rows_without_a_time_never_expire() {
     for key in [vec!["id"], vec!["at", "id"]] {

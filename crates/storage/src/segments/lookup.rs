@@ -12,6 +12,7 @@ use drillcore_format::block::{BlockView, Picked, RowsBuilder};
 use drillcore_format::byte_bounds;
 use drillcore_format::index_page::{BlockPlace, FilterPlace, key_hash, may_contain};
 use drillcore_format::key::{Bound, Keys};
+use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::{Projection, Rows};
 use smallvec::smallvec;
 
@@ -21,6 +22,7 @@ use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::PageRequest;
 use crate::segments::dictionaries;
 use crate::segments::extents::ExtentsAhead;
+use crate::segments::newest_row::InBlock;
 use crate::segments::segment::Segment;
 use crate::segments::windows::read_ahead;
 
@@ -29,8 +31,8 @@ const LOOKED_UP_AT_ONCE: usize = 4096;
 
 /// Keys that are looked for in segments that share a page cache.
 pub struct Lookup<'a> {
-    /// Where to look, each with the number that its rows get.
-    pub segments: &'a [(usize, &'a Segment)],
+    /// Where to look.
+    pub segments: &'a [Searched<'a>],
     /// What `asked` names by number.
     pub keys: &'a Keys,
     /// The numbers of the keys to look for, ascending by key.
@@ -46,6 +48,32 @@ pub struct Lookup<'a> {
     /// Asked before each step, by how many keys it looks up; once it says no, it does so for good, and what was found so far is
     /// returned.
     pub go_on: &'a dyn Fn(usize) -> bool,
+}
+
+/// A segment in which keys are looked for.
+pub struct Searched<'a> {
+    /// The number that its rows get.
+    pub number: usize,
+    /// The segment.
+    pub segment: &'a Segment,
+    /// Those of its rows that were erased.
+    pub erased: Option<&'a OrdinalIntervals>,
+    /// Which of the keys that are looked for it spans, by their places.
+    pub spanned: Range<usize>,
+}
+
+impl<'a> Searched<'a> {
+    /// A segment in which some keys are looked for, ascending. O(log keys).
+    pub fn new(
+        number: usize,
+        segment: &'a Segment,
+        erased: Option<&'a OrdinalIntervals>,
+        keys: &Keys,
+        asked: &[u32],
+    ) -> Searched<'a> {
+        let (first, last) = segment.key_ends();
+        Searched { number, segment, erased, spanned: keys.between(asked, first, last) }
+    }
 }
 
 /// Which rows of a key are wanted.
@@ -97,6 +125,13 @@ struct Candidate {
     is_let_through: bool,
 }
 
+/// A key all of whose rows in a block were erased, and the row before these that may have it, too.
+struct Before {
+    at: usize,
+    of: usize,
+    ordinal: u64,
+}
+
 /// Where some keys may be, segment by segment.
 #[derive(Default)]
 struct Candidates {
@@ -130,27 +165,24 @@ struct Open {
 }
 
 impl<'a> Lookup<'a> {
-    /// The rows that were found. Those of a segment are in order where the rows of each are wanted, or there is no other.
+    /// The rows that were found. Those of a segment are in order where the rows of each are wanted, or there is no other, and no key has
+    /// several rows in one.
     pub fn find(&self) -> Result<Vec<Hits>> {
         if self.segments.is_empty() {
             return Ok(Vec::new());
         }
         let mut found = Found::default();
         let mut dictionaries = dictionaries::Ahead::default();
-        let range = |(_, segment): &(usize, &Segment)| {
-            let (first, last) = segment.key_ends();
-            self.keys.between(self.asked, first, last)
-        };
-        let spanned: Few<Range<usize>> = self.segments.iter().map(range).collect();
         let mut from = 0;
         while from < self.asked.len() && found.bytes <= self.bytes_max {
-            let to = end_of_chunk(&spanned, from, self.asked.len());
+            let spanned = self.segments.iter().map(|searched| &searched.spanned);
+            let to = end_of_chunk(spanned, from, self.asked.len());
             if !(self.go_on)(to - from) {
                 break;
             }
             let key = |&number: &u32| self.key(number);
             let keys: Few<Key<'_>> = self.asked[from..to].iter().map(key).collect();
-            let Candidates { mut blocks, unread } = self.candidates(&spanned, from, &keys);
+            let Candidates { mut blocks, unread } = self.candidates(from, &keys);
             let mut is_found: Few<bool> = smallvec![false; keys.len()];
             loop {
                 let matters = |page: &Unread| {
@@ -165,14 +197,26 @@ impl<'a> Lookup<'a> {
                     break;
                 }
                 let (now, later) = match self.which {
-                    Which::First if spanned.len() > 1 => first_of_each(blocks, keys.len()),
+                    Which::First if self.segments.len() > 1 => first_of_each(blocks, keys.len()),
                     _ => (blocks, Few::new()),
                 };
-                if !self.read(&keys, &now, &mut dictionaries, &mut is_found, &mut found)? {
+                let mut before = Few::new();
+                if !self.read(
+                    &keys,
+                    &now,
+                    &mut dictionaries,
+                    &mut is_found,
+                    &mut before,
+                    &mut found,
+                )? {
                     break;
                 }
-                blocks = later;
-                blocks.retain(|block| !is_found[block.at]);
+                blocks = self.blocks_of(&before)?;
+                blocks.extend(later);
+                if self.which == Which::First {
+                    blocks.retain(|block| !is_found[block.at]);
+                }
+                blocks.sort_by_key(|block| block.of);
             }
             from = to;
         }
@@ -181,7 +225,7 @@ impl<'a> Lookup<'a> {
     }
 
     fn cache(&self) -> &'a Arc<PageCache> {
-        self.segments[0].1.shared_cache()
+        self.segments[0].segment.shared_cache()
     }
 
     fn key(&self, number: u32) -> Key<'a> {
@@ -190,11 +234,11 @@ impl<'a> Lookup<'a> {
     }
 
     /// The blocks in which some keys may be, which follow `from` others.
-    fn candidates(&self, spanned: &[Range<usize>], from: usize, keys: &[Key<'_>]) -> Candidates {
+    fn candidates(&self, from: usize, keys: &[Key<'_>]) -> Candidates {
         // The key's place, its segment, and whether the filter is asked.
         let mut within: Few<(usize, usize, bool)> = Few::new();
-        for (of, spanned) in spanned.iter().enumerate() {
-            for at in part_of(spanned, from, from + keys.len()) {
+        for (of, searched) in self.segments.iter().enumerate() {
+            for at in part_of(&searched.spanned, from, from + keys.len()) {
                 match (self.ask)(of, self.asked[at]) {
                     Ask::Not => {}
                     ask => within.push((at - from, of, ask == Ask::Filter)),
@@ -205,7 +249,7 @@ impl<'a> Lookup<'a> {
             return Candidates::default();
         }
         let page_of = |&(at, of, _): &(usize, usize, bool)| {
-            let (_, segment) = self.segments[of];
+            let segment = self.segments[of].segment;
             (segment, segment.summary.page_of_bound(&keys[at].past))
         };
         let wanted: Few<_> = within.iter().map(page_of).collect();
@@ -255,24 +299,45 @@ impl<'a> Lookup<'a> {
         candidates
     }
 
-    /// Looks into the blocks of some candidates, and notes which keys were found. Says whether more is wanted.
+    /// The blocks with some rows. Their index pages are read together.
+    fn blocks_of(&self, rows: &[Before]) -> Result<Few<Candidate>> {
+        if rows.is_empty() {
+            return Ok(Few::new());
+        }
+        let page_of = |row: &Before| {
+            let segment = self.segments[row.of].segment;
+            (segment, segment.summary.page_of_ordinal(row.ordinal))
+        };
+        let wanted: Few<_> = rows.iter().map(page_of).collect();
+        let mut blocks = Few::new();
+        for (row, page) in rows.iter().zip(Segment::index_pages_of(self.cache(), &wanted)) {
+            let &Before { at, of, ordinal } = row;
+            let place = page?.block_of_ordinal(ordinal);
+            blocks.push(Candidate { at, of, place, is_let_through: false });
+        }
+        Ok(blocks)
+    }
+
+    /// Looks into the blocks of some candidates, and notes which keys were found, and where the rows of others may be `before` those that were
+    /// erased. Says whether more is wanted.
     fn read(
         &self,
         keys: &[Key<'_>],
         candidates: &[Candidate],
         dictionaries: &mut dictionaries::Ahead,
         is_found: &mut [bool],
+        before: &mut Few<Before>,
         found: &mut Found,
     ) -> Result<bool> {
         let cache = self.cache();
         let dictionaries_of = |candidates: &[Candidate], requests: &[PageRequest<'_>]| {
             let numbers = candidates.iter().map(|candidate| candidate.of);
-            let segment = |number: usize| self.segments[number].1;
+            let segment = |number: usize| self.segments[number].segment;
             dictionaries::Ahead::read(cache, numbers, segment, self.projection, requests)
         };
         let read = |window: &[Candidate]| {
             let block = |candidate: &Candidate| {
-                self.segments[candidate.of].1.block_request(&candidate.place)
+                self.segments[candidate.of].segment.block_request(&candidate.place)
             };
             dictionaries_of(window, &window.iter().map(block).collect::<Few<_>>())
         };
@@ -283,11 +348,20 @@ impl<'a> Lookup<'a> {
             let payloads = payloads.into_iter().collect::<Result<Few<_>>>()?;
             // The row of each key, if the block has it.
             let found_in = |(candidate, payload): (&Candidate, _)| {
-                let (_, segment) = self.segments[candidate.of];
+                let Searched { segment, erased, .. } = self.segments[candidate.of];
                 let view = segment.view(&candidate.place, payload, &[])?;
                 let Key { bytes, past, .. } = &keys[candidate.at];
-                let Candidate { place, is_let_through, .. } = candidate;
-                let row = segment.newest_in_block(&view, bytes, past, place, *is_let_through)?;
+                let &Candidate { at, of, ref place, is_let_through } = candidate;
+                let newest =
+                    segment.newest_in_block(&view, bytes, past, place, erased, is_let_through)?;
+                let row = match newest {
+                    InBlock::Row(row) => Some(row),
+                    InBlock::Nothing => None,
+                    InBlock::Before(ordinal) => {
+                        before.push(Before { at, of, ordinal });
+                        None
+                    }
+                };
                 Ok((row, view))
             };
             let views = window.iter().zip(payloads.iter().map(AsRef::as_ref)).map(found_in);
@@ -305,7 +379,7 @@ impl<'a> Lookup<'a> {
                         let at = number + further;
                         let Some((row, view)) = views.get(at) else { return Ok(None) };
                         let Candidate { of, place, .. } = &window[at];
-                        let (_, segment) = self.segments[*of];
+                        let segment = self.segments[*of].segment;
                         let places = match (row, place.extent_bytes) {
                             (None, _) | (_, 0) => Vec::new(),
                             (Some(row), _) => {
@@ -345,11 +419,15 @@ fn part_of(spanned: &Range<usize>, from: usize, to: usize) -> Range<usize> {
 }
 
 /// Up to which key, of those from one on, they are looked up together: at least one.
-fn end_of_chunk(spanned: &[Range<usize>], from: usize, len: usize) -> usize {
+fn end_of_chunk<'s>(
+    spanned: impl Iterator<Item = &'s Range<usize>> + Clone,
+    from: usize,
+    len: usize,
+) -> usize {
     let mut count = (len - from).min(LOOKED_UP_AT_ONCE);
     let lookups = |count| {
-        let spanned = spanned.iter().map(|spanned| part_of(spanned, from, from + count).len());
-        spanned.sum::<usize>()
+        let spanned = spanned.clone();
+        spanned.map(|spanned| part_of(spanned, from, from + count).len()).sum::<usize>()
     };
     while count > 1 && lookups(count) > LOOKED_UP_AT_ONCE {
         count /= 2;
@@ -376,7 +454,7 @@ impl Found {
             Open { keys: Vec::new(), rows, bytes: 0 }
         };
         let open = self.open[of].get_or_insert_with(new);
-        let damaged = |error| lookup.segments[of].1.damaged(candidate.place.offset, error);
+        let damaged = |error| lookup.segments[of].segment.damaged(candidate.place.offset, error);
         open.rows.append_rows(view, &[row]).map_err(damaged)?;
         open.keys.push((key, open.keys.len() as u32));
         let bytes = open.rows.string_bytes();
@@ -391,7 +469,7 @@ impl Found {
     /// Makes what was found in a segment a part of the answer.
     fn hand_on(&mut self, lookup: &Lookup<'_>, of: usize) -> Result<()> {
         if let Some(Open { keys, rows, .. }) = self.open[of].take() {
-            let (number, segment) = lookup.segments[of];
+            let Searched { number, segment, .. } = lookup.segments[of];
             let rows = segment.finish(rows)?;
             if self.hits.is_empty() {
                 // Most calls find rows in one segment.
@@ -405,12 +483,24 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+    use arrow_schema::{DataType, Field, Schema};
+    use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
+    use drillcore_format::key::encode_keys;
+    use drillcore_format::rows::Layout;
+    use drillcore_format::schema::TableSchema;
+
     use super::*;
+    use crate::files::memory_directory::MemoryDirectory;
+    use crate::segments::segment_writer::SegmentWriter;
 
     #[test]
     fn keys_are_cut_by_how_many_segments_span_them() {
         let ends = |spanned: &[Range<usize>], len: usize| -> Vec<usize> {
-            let next = |from: &usize| (*from < len).then(|| end_of_chunk(spanned, *from, len));
+            let next =
+                |from: &usize| (*from < len).then(|| end_of_chunk(spanned.iter(), *from, len));
             std::iter::successors(next(&0), next).collect()
         };
         assert_eq!(ends(std::slice::from_ref(&(0..10_000)), 10_000), [4_096, 8_192, 10_000]);
@@ -420,5 +510,105 @@ mod tests {
         assert_eq!(ends(&vec![0..1_000; 8], 1_000), [500, 1_000]);
         assert_eq!(ends(&vec![0..3; 10_000], 3), [1, 2, 3]);
         assert_eq!(ends(&[], 5_000), [4_096, 5_000]);
+    }
+
+    const KEYS: i64 = 6;
+    const ROWS: i64 = 3_000;
+
+    /// The key of a row of a segment: most rows have few keys, whose rows fill blocks.
+    fn key_of(segment: i64, row: i64) -> i64 {
+        (row * KEYS / ROWS + segment) % (KEYS + 1)
+    }
+
+    fn layout() -> Layout {
+        let int = |name: &str| Field::new(name, DataType::Int64, false);
+        let filling = Field::new("filling", DataType::Utf8, false);
+        let schema = Arc::new(Schema::new(vec![int("id"), int("row"), filling]));
+        Layout::new(&TableSchema::new(schema, vec![0]))
+    }
+
+    fn segment(directory: &Arc<MemoryDirectory>, number: i64) -> Segment {
+        let layout = layout();
+        let mut rows: Vec<(i64, i64)> = (0..ROWS).map(|row| (key_of(number, row), row)).collect();
+        rows.sort_unstable();
+        // So that a block has fewer rows than a key.
+        let filling = |row: i64| format!("{:x}", (row as u128 + 1).pow(9)).repeat(4);
+        let columns: [ArrayRef; 3] = [
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|(key, _)| *key))),
+            Arc::new(Int64Array::from_iter_values(0..ROWS)),
+            Arc::new(StringArray::from_iter_values((0..ROWS).map(filling))),
+        ];
+        let schema = layout.schema().columns.clone();
+        let batch = RecordBatch::try_new(schema, columns.to_vec()).unwrap();
+        let (id, lsns) = (SegmentId(number as u64), LsnRange { first: Lsn(1), last: Lsn(1) });
+        let writer = SegmentWriter::create(directory.clone(), id, TableId(1), &layout, lsns);
+        let mut writer = writer.unwrap();
+        writer.append(&layout.encode(&batch)).unwrap();
+        writer.finish().unwrap();
+        let cache = Arc::new(PageCache::new(directory.clone(), 1 << 20));
+        Segment::open(directory.as_ref(), id, &layout, cache).unwrap()
+    }
+
+    /// Of each key the newest row that was not erased, whichever were, in the first segment or in each.
+    #[test]
+    fn rows_before_erased_ones_are_found_in_every_segment() {
+        let directory = Arc::new(MemoryDirectory::new());
+        let segments = [1, 2, 3].map(|number| segment(&directory, number));
+        let layout = layout();
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(-1..=KEYS + 1));
+        let keys = encode_keys(&[ids]);
+        let asked: Vec<u32> = (0..keys.len() as u32).collect();
+        // All but every 700th row; rows from the middle of a key on; a key; a few rows; none.
+        let most = OrdinalIntervals::new((0..5).map(|at| at * 700..(at * 700 + 699).min(3_000)));
+        let erasures = [
+            most.clone(),
+            OrdinalIntervals::of_range(250..1_700),
+            OrdinalIntervals::of_range(500..1_000),
+            OrdinalIntervals::of(&[499, 999, 1_998, 1_999, 2_999]),
+            OrdinalIntervals::new([]),
+        ];
+        for turn in 0..erasures.len() {
+            let erased = |of: usize| &erasures[(turn + of) % erasures.len()];
+            let searched = |(of, segment): (usize, _)| {
+                Searched::new(of, segment, Some(erased(of)), &keys, &asked)
+            };
+            let searched: Vec<Searched<'_>> = segments.iter().enumerate().map(searched).collect();
+            let newest = |of: usize, id: i64| {
+                let mut sorted: Vec<i64> =
+                    (0..ROWS).map(|row| key_of(of as i64 + 1, row)).collect();
+                sorted.sort_unstable();
+                let is_left = |row: &usize| sorted[*row] == id && !erased(of).contains(*row as u32);
+                (0..sorted.len()).rev().find(is_left).map(|row| (of, row as i64))
+            };
+            for which in [Which::First, Which::OfEach] {
+                let (projection, ask) = (layout.all(), |_: usize, _: u32| Ask::Filter);
+                let found = Lookup {
+                    segments: &searched,
+                    keys: &keys,
+                    asked: &asked,
+                    projection: &projection,
+                    bytes_max: usize::MAX,
+                    which,
+                    ask: &ask,
+                    go_on: &|_| true,
+                };
+                let mut rows: Vec<(usize, (usize, i64))> = Vec::new();
+                for hits in found.find().unwrap() {
+                    let values = hits.rows.value(0).as_primitive::<Int64Type>().clone();
+                    let row = |(key, row): (u32, u32)| {
+                        (key as usize, (hits.of, values.value(row as usize)))
+                    };
+                    rows.extend(hits.found.iter().copied().map(row));
+                }
+                rows.sort_unstable();
+                let mut expected = Vec::new();
+                for (key, id) in (-1..=KEYS + 1).enumerate() {
+                    let of_each = (0..segments.len()).filter_map(|of| newest(of, id));
+                    let wanted = if which == Which::First { 1 } else { segments.len() };
+                    expected.extend(of_each.take(wanted).map(|row| (key, row)));
+                }
+                assert_eq!(rows, expected, "turn {turn}");
+            }
+        }
     }
 }

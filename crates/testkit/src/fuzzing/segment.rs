@@ -8,13 +8,14 @@ use drillcore::directory::{Directory, MemoryDirectory};
 use drillcore_format::ids::SegmentId;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Keys;
+use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::postings::WEIGHT_GROUP;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::postings::set_postings::SegmentMembers;
 use drillcore_storage::segments::columns::ColumnReader;
 use drillcore_storage::segments::fetch::{Wanted, fetch};
-use drillcore_storage::segments::lookup::{Ask, Lookup, Which};
+use drillcore_storage::segments::lookup::{Ask, Lookup, Searched, Which};
 use drillcore_storage::segments::postings_writer::write_postings;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::segments::segment_check::check_segment;
@@ -91,18 +92,22 @@ fn use_segment(segment: &Segment, layout: &Layout, outcome: &mut Outcome) -> Opt
     let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).chain([&b""[..], b"\x01zzz"]).collect();
     let numbers: Vec<u32> = (0..asked.len() as u32).step_by(asked.len().div_ceil(60)).collect();
     let keys = Keys::from_iter(&asked);
+    let every_third_row = (0..rows as u32).step_by(3).map(|row| row..row + 1);
+    let erased = OrdinalIntervals::new(every_third_row);
     for projection in projections(layout) {
-        let lookup = Lookup {
-            segments: &[(0, segment)],
-            keys: &keys,
-            asked: &numbers,
-            projection: &projection,
-            bytes_max: usize::MAX,
-            which: Which::First,
-            ask: &|_, number| if number % 2 == 0 { Ask::Filter } else { Ask::Block },
-            go_on: &|_| true,
-        };
-        outcome.note(lookup.find());
+        for erased in [None, Some(&erased)] {
+            let lookup = Lookup {
+                segments: &[Searched::new(0, segment, erased, &keys, &numbers)],
+                keys: &keys,
+                asked: &numbers,
+                projection: &projection,
+                bytes_max: usize::MAX,
+                which: Which::First,
+                ask: &|_, number| if number % 2 == 0 { Ask::Filter } else { Ask::Block },
+                go_on: &|_| true,
+            };
+            outcome.note(lookup.find());
+        }
         for (from, to) in [(0, few), (few / 3, few - few / 4), (rows - few, rows)] {
             outcome.note(segment.read(from, to.max(from), &projection));
         }
