@@ -9,6 +9,7 @@
 //!
 //! - [`rng`]: a keyed 64-bit generator, exactly uniform integers
 //! - [`choose`]: ordinals with and without replacement
+//! - [`weight_tree`]: items by weight, without replacement
 //! - [`fences`]: from a position in the whole selection to a piece and an ordinal inside it
 //! - [`moments`]: running mean and variance
 //! - [`pair_moments`]: the same of pairs of numbers
@@ -20,6 +21,7 @@
 pub mod rng;
 
 pub mod choose;
+pub mod weight_tree;
 pub mod fences;
 
 pub mod moments;
@@ -38,3 +40,4 @@ pub use interval::{
 };
 pub use moments::Moments;
 pub use rng::Rng;
+pub use weight_tree::WeightTree;

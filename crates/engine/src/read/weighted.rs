@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use drillcore_format::rows::{Layout, Projection};
 use drillcore_format::weight::stored_units;
 use drillcore_sample::rng::Rng;
+use drillcore_sample::weight_tree::WeightTree;
 use drillcore_storage::segments::segment::Segment;
 use parking_lot::Mutex;
 
@@ -464,30 +465,32 @@ impl Weighted {
         if places.len() == n {
             return Ok(places);
         }
-        let mut rest = self.remaining(&drawn)?;
-        while places.len() < n && rest.total() > 0 {
+        let (rest, weights) = self.remaining(&drawn)?;
+        let mut tree = WeightTree::new(weights);
+        while places.len() < n && tree.total() > 0 {
             if places.len().is_multiple_of(CHUNK) {
                 self.interrupt.check()?;
             }
-            let left = rest.total();
-            let place = rest.draw(&mut behind);
+            let left = tree.total();
+            let place = rest[tree.draw(&mut behind)];
             arrive(left, place);
             places.push(place);
         }
         Ok(places)
     }
 
-    /// Every row with a weight that was not drawn yet.
-    fn remaining(&self, drawn: &HashSet<Place>) -> Result<UnitTree> {
-        let mut rest = Vec::new();
+    /// Every row with a weight that was not drawn yet, and these weights.
+    fn remaining(&self, drawn: &HashSet<Place>) -> Result<(Vec<Place>, Vec<u64>)> {
+        let (mut rest, mut weights) = (Vec::new(), Vec::new());
         for part in self.selected.parts() {
             self.for_each_weight(part, |place, unit| {
                 if unit > 0 && !drawn.contains(&place) {
-                    rest.push((place, unit));
+                    rest.push(place);
+                    weights.push(unit);
                 }
             })?;
         }
-        Ok(UnitTree::new(rest))
+        Ok((rest, weights))
     }
 
     fn member_sums(&self, part: &Part) -> Result<Vec<u128>> {
@@ -550,53 +553,4 @@ fn ascending(units: &[u128], total: u128) -> Vec<u32> {
     let mut order: Vec<u64> = units.iter().enumerate().map(word).collect();
     order.sort_unstable();
     order.into_iter().map(|word| (word & ((1 << number_bits) - 1)) as u32).collect()
-}
-
-/// Places with their units in a Fenwick tree: drawing one and taking it out costs O(log places).
-struct UnitTree {
-    places: Vec<(Place, u64)>,
-    /// `sums[i]` covers the lowest set bit of `i` places up to the `i`-th, counted from 1.
-    sums: Vec<u128>,
-    total: u128,
-}
-
-impl UnitTree {
-    fn new(places: Vec<(Place, u64)>) -> UnitTree {
-        let mut sums = vec![0u128; places.len() + 1];
-        let mut total = 0;
-        for (i, (_, unit)) in places.iter().enumerate() {
-            total += u128::from(*unit);
-            sums[i + 1] += u128::from(*unit);
-            let parent = (i + 1) + ((i + 1) & (i + 1).wrapping_neg());
-            if parent < sums.len() {
-                sums[parent] += sums[i + 1];
-            }
-        }
-        UnitTree { places, sums, total }
-    }
-
-    fn total(&self) -> u128 {
-        self.total
-    }
-
-    fn draw(&mut self, rng: &mut Rng) -> Place {
-        let mut unit = rng.below_u128(self.total);
-        let mut at = 0;
-        let mut step = (self.sums.len() - 1).next_power_of_two();
-        while step > 0 {
-            if at + step < self.sums.len() && self.sums[at + step] <= unit {
-                at += step;
-                unit -= self.sums[at];
-            }
-            step /= 2;
-        }
-        let (place, weight) = self.places[at];
-        let mut node = at + 1;
-        while node < self.sums.len() {
-            self.sums[node] -= u128::from(weight);
-            node += node & node.wrapping_neg();
-        }
-        self.total -= u128::from(weight);
-        place
-    }
 }
