@@ -593,13 +593,17 @@ mod tests {
     use arrow_schema::{DataType, Field, Schema};
     use drillcore_storage::files::memory_directory::MemoryDirectory;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::Ordering;
 
     fn with_row(db: &Database) {
         let spec = TableSpec::new(
             Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
             ["id"],
         );
-        let table = db.create_table("t", spec).unwrap();
+        append(&db.create_table("t", spec).unwrap());
+    }
+
+    fn append(table: &Table) {
         let ids: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
         table.append(&batch, OnError::Raise).unwrap();
@@ -656,5 +660,25 @@ mod tests {
         assert!(!is_taken(&db), "the row is in play");
         assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::ReadOnly);
         assert_eq!(db.close().unwrap_err().kind(), ErrorKind::ReadOnly);
+    }
+
+    /// Of all that a commit does under the lock, each step took it for itself: eight times.
+    #[test]
+    fn an_append_locks_the_state_once_for_the_shape_of_its_table_and_once_or_twice_to_commit() {
+        for (durability, most) in [(Durability::None, 2), (Durability::Os, 3)] {
+            let options = Options { durability, ..Options::default() };
+            let db = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
+            with_row(&db);
+            let table = db.table("t").unwrap();
+            let core = db.core().unwrap();
+            let locked = || core.locked.load(Ordering::Relaxed);
+            let of_append = || {
+                let before = locked();
+                append(&table);
+                locked() - before
+            };
+            // Some of them compact runs, and beside some a worker looks for something to do.
+            assert_eq!((0..30).map(|_| of_append()).min(), Some(most), "{durability:?}");
+        }
     }
 }

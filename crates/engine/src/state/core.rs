@@ -52,6 +52,9 @@ pub struct Core {
     /// Set once recovery has read it; absent with durability `none`.
     pub wal: OnceLock<Wal>,
     state: Mutex<State>,
+    /// How often it was locked.
+    #[cfg(test)]
+    pub locked: std::sync::atomic::AtomicU64,
     /// The one that opened the database, and has the threads for it.
     process: Process,
     /// Signalled to calls that wait when pieces, holds or failures change; ...
@@ -124,6 +127,8 @@ impl Core {
             visible: AtomicU64::new(state.next_lsn.0 - 1),
             work: state.work.clone(),
             state: Mutex::new(state),
+            #[cfg(test)]
+            locked: std::sync::atomic::AtomicU64::new(0),
             process: Process::current(),
             state_changed: Condvar::new(),
             calls_waiting: AtomicU32::new(0),
@@ -148,7 +153,13 @@ impl Core {
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
+        self.note_locked();
         self.state.lock()
+    }
+
+    fn note_locked(&self) {
+        #[cfg(test)]
+        self.locked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// The state of a database that is open.
@@ -166,6 +177,7 @@ impl Core {
     pub fn state_unless_lost(&self) -> Result<MutexGuard<'_, State>, Error> {
         // The process is asked for only where somebody holds the lock: that is a system call.
         if let Some(state) = self.state.try_lock() {
+            self.note_locked();
             return Ok(state);
         }
         match self.check_process() {
