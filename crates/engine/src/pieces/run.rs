@@ -161,7 +161,7 @@ impl UncommittedRun {
 
     /// Gives the run its place. O(1), without memory being asked for.
     pub fn commit(mut self, lsns: LsnRange) -> Arc<Run> {
-        Arc::get_mut(&mut self.run).expect("nobody else holds it").lsns = lsns;
+        Arc::get_mut(&mut self.run).expect("it has one owner").lsns = lsns;
         self.run
     }
 }

@@ -267,7 +267,7 @@ impl Core {
     }
 
     /// Wakes the calls that wait, after what gives workers nothing to do, or nothing yet. What they wait for was changed under
-    /// the lock: so who waited for it before is counted, and a signal that nobody hears, which is a system call, is spared.
+    /// the lock, and a call is counted under it before it waits. Where none waits, no signal is sent, which saves a system call.
     pub fn wake_calls(&self) {
         if self.calls_waiting.load(Ordering::Acquire) > 0 {
             self.state_changed.notify_all();

@@ -440,7 +440,7 @@ fn enter<'a>(
     Ok((state, reserved))
 }
 
-/// The state, once nobody else holds the tables of these changes.
+/// The state, once no other call holds the tables of these changes.
 fn publishable<'a>(
     core: &'a Core,
     changes: &Changes<'_>,

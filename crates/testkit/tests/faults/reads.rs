@@ -208,22 +208,27 @@ fn trips(
     (took.as_secs_f64() / FAR.as_secs_f64(), answer)
 }
 
+/// A table in eight segments, each with rows from all over the keys.
+fn eight_segments(and_then: impl FnOnce(&Table)) -> SlowDirectory {
+    const SEGMENTS: i64 = 8;
+    let directory = SlowDirectory::new();
+    let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
+    let _hold = db.hold_maintenance();
+    let table = db.create_table("events", Events::spec_of(Kind::Append)).unwrap();
+    for part in 0..SEGMENTS {
+        let ids: Vec<i64> = (0..ROWS / SEGMENTS).map(|row| row * SEGMENTS + part).collect();
+        EVENTS.append(&table, &ids);
+        db.flush().unwrap();
+    }
+    and_then(&table);
+    assert_eq!(db.stats().unwrap().tables[0].segments, SEGMENTS as u64);
+    directory
+}
+
 /// Each segment once cost its own trips, one after the other: up to 30 for eight segments.
 #[test]
 fn a_call_over_many_segments_makes_no_more_trips_than_over_one() {
-    const SEGMENTS: i64 = 8;
-    let directory = SlowDirectory::new();
-    {
-        let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
-        let _hold = db.hold_maintenance();
-        let table = db.create_table("events", Events::spec_of(Kind::Append)).unwrap();
-        for part in 0..SEGMENTS {
-            let ids: Vec<i64> = (0..ROWS / SEGMENTS).map(|row| row * SEGMENTS + part).collect();
-            EVENTS.append(&table, &ids);
-            db.flush().unwrap();
-        }
-        assert_eq!(db.stats().unwrap().tables[0].segments, SEGMENTS as u64);
-    }
+    let directory = eight_segments(|_| ());
     let key = |id: i64| Some(keys([id]).to_vec());
     let between =
         |low, high| Some(Between { low: key(low), high: key(high), closed: Closed::Both });
@@ -292,22 +297,11 @@ fn a_call_over_many_segments_makes_no_more_trips_than_over_one() {
 /// Segments with erased rows were asked one after the other, without a look at their filters: 9.4 trips for eight segments.
 #[test]
 fn rows_by_key_take_no_more_trips_where_some_were_erased() {
-    const SEGMENTS: i64 = 8;
-    let directory = SlowDirectory::new();
-    {
-        let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
-        let _hold = db.hold_maintenance();
-        let table = db.create_table("events", Events::spec_of(Kind::Append)).unwrap();
-        for part in 0..SEGMENTS {
-            let ids: Vec<i64> = (0..ROWS / SEGMENTS).map(|row| row * SEGMENTS + part).collect();
-            EVENTS.append(&table, &ids);
-            db.flush().unwrap();
-        }
+    let directory = eight_segments(|table| {
         let team: ArrayRef = Arc::new(StringArray::from(vec![EVENTS.team(7)]));
         let erased = Selection { sets: Some(team), ..Default::default() };
         assert!(table.delete_selected(&erased).unwrap().rows > 100);
-        assert_eq!(db.stats().unwrap().tables[0].segments, SEGMENTS as u64);
-    }
+    });
     let ids = || (0..400).map(|id| (id * 7_919) % ROWS);
     let mut least = f64::INFINITY;
     // Other tests may have the processors meanwhile.
