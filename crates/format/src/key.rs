@@ -30,11 +30,11 @@ pub(crate) use codes::{
     Lookup, Values, Worth, coded_alike, coded_texts, distinct_texts, picked_column, picked_keys,
     settled, worth,
 };
-pub(crate) use encoding::shared_len;
 pub use encoding::{
     decode_column, decode_values, encode_value, has_more_columns, leading_word, separator,
     split_column,
 };
+pub(crate) use encoding::{decode_picked, shared_len};
 pub use fences::{KeyFences, RankSearch, search_together};
 pub(crate) use from_columns::Payloads;
 pub use from_columns::encode_keys;

@@ -9,6 +9,7 @@ pub mod ids;
 pub mod error;
 pub mod cursor;
 mod packed;
+pub mod pick;
 pub mod byte_bounds;
 pub mod symbol_table;
 pub mod dictionary;

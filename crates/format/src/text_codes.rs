@@ -229,6 +229,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::pick::Pick;
     use crate::texts_by_code::picked;
 
     /// Texts of few values, some null, in batches.
@@ -293,15 +294,15 @@ mod tests {
                 pieces.push(held);
             }
             let columns: Vec<&dyn Array> = pieces.iter().map(|piece| piece.as_ref()).collect();
-            let picks: Vec<(usize, usize)> = picks
+            let picks: Vec<Pick> = picks
                 .iter()
                 .map(|(piece, row)| {
                     let piece = piece.index(pieces.len());
-                    (piece, row.index(pieces[piece].len()))
+                    Pick::new(piece, row.index(pieces[piece].len()))
                 })
                 .collect();
             let expected: Vec<_> =
-                picks.iter().map(|&(piece, row)| batches[piece][row].clone()).collect();
+                picks.iter().map(|pick| batches[pick.part()][pick.row()].clone()).collect();
             prop_assert!(are_same(&picked(&columns, &picks), &flat(&expected)));
             alike(&mut pieces);
             let lists: Vec<_> = pieces.iter().map(|piece| texts_of(piece)).collect();

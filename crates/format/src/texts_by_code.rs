@@ -15,6 +15,8 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::DataType;
 use arrow_select::take::take;
 
+use crate::pick::Pick;
+
 /// Whether a column is one of texts by code.
 pub fn is_by_code(array: &dyn Array) -> bool {
     matches!(array.data_type(), DataType::Dictionary(..))
@@ -174,11 +176,11 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// Texts of several columns, some of which are by code, each given as column and row: by code if all have one list, else plain. `None` if
+/// Texts of several columns, some of which are by code: by code if all have one list, else plain. `None` if
 /// no column is by code. Panics if they take more than 2 GiB.
 pub fn interleaved(
     columns: &[&dyn Array],
-    picks: &[(usize, usize)],
+    picks: &[Pick],
     interleave: impl Fn(&[&dyn Array]) -> ArrayRef,
 ) -> Option<ArrayRef> {
     let mut list: Option<&ArrayRef> = None;
@@ -214,17 +216,17 @@ pub fn concatenated(pieces: &[&dyn Array], concat: impl Fn(&[&dyn Array]) -> Arr
     with_codes(&concat(&codes), list)
 }
 
-/// Texts of several columns, by code or not, each given as column and row. Panics if they take more than 2 GiB.
-pub fn picked(columns: &[&dyn Array], picks: &[(usize, usize)]) -> ArrayRef {
+/// Texts of several columns, by code or not. Panics if they take more than 2 GiB.
+pub fn picked(columns: &[&dyn Array], picks: &[Pick]) -> ArrayRef {
     let strings: Vec<Strings<'_>> =
         columns.iter().map(|column| Strings::of(*column).expect("columns of texts")).collect();
-    let total = picks.iter().map(|&(column, row)| strings[column].byte_len(row)).sum();
+    let total = picks.iter().map(|pick| strings[pick.part()].byte_len(pick.row())).sum();
     let mut bytes = Vec::with_capacity(total);
     let mut offsets: Vec<i32> = Vec::with_capacity(picks.len() + 1);
     offsets.push(0);
     let mut present = Vec::with_capacity(picks.len());
-    for &(column, row) in picks {
-        let text = strings[column].at(row);
+    for pick in picks {
+        let text = strings[pick.part()].at(pick.row());
         bytes.extend_from_slice(text.unwrap_or_default());
         offsets.push(i32::try_from(bytes.len()).expect("texts of some rows stay below 2 GiB"));
         present.push(text.is_some());
@@ -297,10 +299,10 @@ mod tests {
         let apart = column(&[Some(1), Some(0)], &other);
         let flat = list(&["d", "e"]);
         let nulls = new_null_array(one.data_type(), 2);
-        let picks = [(1, 1), (0, 1), (1, 0), (0, 0)];
+        let picks = [(1, 1), (0, 1), (1, 0), (0, 0)].map(|(part, row)| Pick::new(part, row));
         let of = |columns: [&ArrayRef; 2]| {
             let columns: Vec<&dyn Array> = columns.iter().map(|column| column.as_ref()).collect();
-            let mixed = |arrays: &[&dyn Array]| interleave(arrays, &picks).unwrap();
+            let mixed = |arrays: &[&dyn Array]| interleave(arrays, &Pick::pairs(&picks)).unwrap();
             let rows = interleaved(&columns, &picks, mixed)?;
             let by_code = is_by_code(&rows);
             let texts = plain(&rows);

@@ -66,32 +66,22 @@ impl Fences {
         (piece, position - self.starts[piece])
     }
 
-    /// Calls `each` with the piece and the ordinal of each of some positions, in their order: [`Fences::locate`] of many. A table
-    /// says which piece the first of some neighbouring positions is in, and few steps lead from there.
-    ///
-    /// # Panics
-    /// If a position is not below [`Fences::total`].
-    pub fn locate_each(&self, positions: &[u64], mut each: impl FnMut(usize, u64)) {
-        if positions.len() < TABLE_WORTH {
-            return positions.iter().for_each(|&position| {
-                let (piece, ordinal) = self.locate(position);
-                each(piece, ordinal);
-            });
+    /// [`Fences::locate`] of many positions: a table says which piece the first of some neighbouring positions is in, and few steps
+    /// lead from there. Of few positions there is none.
+    pub fn locator(&self, positions: usize) -> Locator<'_> {
+        if positions < TABLE_WORTH || self.total() == 0 {
+            return Locator { fences: self, shift: 0, table: Vec::new() };
         }
-        let total = self.total();
-        let shift = (u64::BITS - total.leading_zeros()).saturating_sub(TABLE_BITS);
-        let entries = (total >> shift) + 1;
-        let ends = self.ends();
-        let first = |entry: u64| ends.partition_point(|&end| end <= entry << shift) as u32;
-        let table: Vec<u32> = (0..entries).map(first).collect();
-        for &position in positions {
-            assert!(position < total, "position {position} outside a population of {total}");
-            let mut piece = table[(position >> shift) as usize] as usize;
-            while ends[piece] <= position {
+        let shift = (u64::BITS - self.total().leading_zeros()).saturating_sub(TABLE_BITS);
+        let mut piece = 0;
+        let mut first = |entry: u64| {
+            while self.ends()[piece] <= entry << shift {
                 piece += 1;
             }
-            each(piece, position - self.starts[piece]);
-        }
+            piece as u32
+        };
+        let table = (0..self.total().div_ceil(1 << shift)).map(&mut first).collect();
+        Locator { fences: self, shift, table }
     }
 
     /// The position of the first row of `piece` (or where it would stand, if the piece is empty).
@@ -116,6 +106,34 @@ impl Fences {
     #[inline]
     fn ends(&self) -> &[u64] {
         &self.starts[1..]
+    }
+}
+
+/// Locates many positions; see [`Fences::locator`].
+#[derive(Debug, Clone)]
+pub struct Locator<'f> {
+    fences: &'f Fences,
+    /// Bits of a position that are left out of the number of its entry.
+    shift: u32,
+    table: Vec<u32>,
+}
+
+impl Locator<'_> {
+    /// The piece that holds `position`, and the position's ordinal inside that piece's selection.
+    ///
+    /// # Panics
+    /// If `position` is not below [`Fences::total`].
+    #[inline(always)]
+    pub fn locate(&self, position: u64) -> (usize, u64) {
+        if self.table.is_empty() {
+            return self.fences.locate(position);
+        }
+        let ends = self.fences.ends();
+        let mut piece = self.table[(position >> self.shift) as usize] as usize;
+        while ends[piece] <= position {
+            piece += 1;
+        }
+        (piece, position - self.fences.starts[piece])
     }
 }
 
@@ -158,10 +176,10 @@ mod tests {
                 for len in [3, 2_000] {
                     let positions: Vec<u64> =
                         (0..len).map(|at| (at * step * 7 + at) % fences.total()).collect();
-                    let mut located = Vec::new();
-                    fences.locate_each(&positions, |piece, ordinal| located.push((piece, ordinal)));
-                    let each = positions.iter().map(|&position| fences.locate(position));
-                    prop_assert_eq!(located, each.collect::<Vec<_>>());
+                    let locator = fences.locator(positions.len());
+                    for position in positions {
+                        prop_assert_eq!(locator.locate(position), fences.locate(position));
+                    }
                 }
             }
         }

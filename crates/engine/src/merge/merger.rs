@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 
 use drillcore_format::byte_bounds;
 use drillcore_format::key::leading_word;
+use drillcore_format::pick::Pick;
 use drillcore_format::rows::Rows;
 
 use crate::error::Result;
@@ -28,7 +29,7 @@ pub enum Direction {
 }
 
 /// What a merge notes of each row of a batch.
-pub const PICK_BYTES: usize = size_of::<(usize, usize)>();
+pub const PICK_BYTES: usize = size_of::<Pick>();
 
 /// The merged stream.
 pub struct Merger<S> {
@@ -48,7 +49,7 @@ pub struct Merger<S> {
     passes_through: bool,
     /// Batches that output rows not yet handed out lie in.
     parts: Vec<Rows>,
-    picked: Vec<(usize, usize)>,
+    picked: Vec<Pick>,
     /// Where each group of equal keys ends among `picked`, when they are combined.
     group_ends: Vec<u32>,
 }
@@ -210,10 +211,10 @@ impl<S: RowSource> Merger<S> {
     }
 
     fn repeats_last_key(&self, source: usize) -> bool {
-        let Some(&(part, row)) = self.picked.last() else { return false };
+        let Some(last) = self.picked.last() else { return false };
         let head = &self.sources[source];
         let rows = head.rows.as_ref().expect("the winner has a row");
-        self.parts[part].key(row) == rows.key(head.at)
+        self.parts[last.part()].key(last.row()) == rows.key(head.at)
     }
 
     fn pick(&mut self, source: usize) {
@@ -222,7 +223,7 @@ impl<S: RowSource> Merger<S> {
             self.parts.push(head.rows.clone().expect("the winner has a row"));
             self.parts.len() - 1
         });
-        self.picked.push((part, head.at));
+        self.picked.push(Pick::new(part, head.at));
         self.picked_bytes += match &head.bytes {
             RowBytes::Mean(bytes) => *bytes,
             RowBytes::Each(bytes) => bytes[head.at],

@@ -74,7 +74,8 @@ pub fn are_live(
     for unsure in unsure.chunks(CHUNK_ROWS) {
         let places: Vec<Place> = unsure.iter().map(|&place| places[place]).collect();
         let rows = fetch(pieces, &places, &projection, interrupt)?;
-        let alive = rows_alive(layout, pieces, known, &rows, |row| places[row].piece, interrupt)?;
+        let alive =
+            rows_alive(layout, pieces, known, &rows, |row| places[row].piece as usize, interrupt)?;
         unsure.iter().zip(alive).for_each(|(&place, is_alive)| live[place] = is_alive);
     }
     Ok(live)
@@ -206,7 +207,7 @@ fn live_members(
             ordinals.clear();
             part.ordinals(piece, from..to, &mut ordinals)?;
             from = to;
-            ordinals.retain(|&ordinal| !known.is_dead(Place { piece: part.piece, ordinal }));
+            ordinals.retain(|&ordinal| !known.is_dead(Place::new(part.piece, ordinal)));
             if ordinals.is_empty() {
                 continue;
             }

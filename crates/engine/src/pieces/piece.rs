@@ -254,23 +254,6 @@ impl Piece {
         }
     }
 
-    /// Appends the ordinals of the members at some positions, which ascend and may repeat. What has to be read is read
-    /// together.
-    pub fn members_at(
-        &self,
-        members: &Members,
-        positions: &[u64],
-        out: &mut Vec<u32>,
-    ) -> Result<()> {
-        if let Members::Segment(members) = members {
-            return Ok(members.ordinals_at(positions, out)?);
-        }
-        for &position in positions {
-            out.push(self.member(members, position)? as u32);
-        }
-        Ok(())
-    }
-
     /// Appends the ordinals of the members at `positions`.
     pub fn ordinals(
         &self,

@@ -287,13 +287,13 @@ fn by_rejection(
         request.interrupt.check()?;
         let round = (n - places.len()).min(tries).min(ROUND);
         tries -= round;
-        let drawn = draws.draw(rng, round, request)?;
+        let mut drawn = draws.draw(rng, round, request)?;
         report.attempts += drawn.len() as u64;
         if drawn.is_empty() {
             continue;
         }
-        let stay = staying.of(&drawn)?;
-        places.extend(drawn.into_iter().zip(stay).filter(|(_, stays)| *stays).map(|(p, _)| p));
+        staying.retain(&mut drawn)?;
+        places.append(&mut drawn);
     }
     Ok(places)
 }

@@ -4,6 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, RecordBatch};
 use drillcore_format::byte_bounds;
 use drillcore_format::key::Keys;
+use drillcore_format::pick::Pick;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_storage::segments::lookup::Hits;
 
@@ -86,7 +87,7 @@ impl TableSnapshot {
             return self.get_one(keys, columns, &needed, interrupt);
         }
         let Newest { parts, found } = self.newest(keys, &needed, unexpired, interrupt)?;
-        let picks: Vec<(usize, usize)> = found.iter().flatten().copied().collect();
+        let picks: Vec<Pick> = found.iter().flatten().copied().collect();
         let mut numbers = 0..picks.len() as u32;
         let positions = found.iter().map(|place| place.and_then(|_| numbers.next())).collect();
         if picks.is_empty() {
@@ -120,7 +121,7 @@ impl TableSnapshot {
             Some(with_flag) => rows.narrow(with_flag, needed),
             None => rows,
         };
-        let rows = gather(vec![rows], &[(0, found[0].1 as usize)])?;
+        let rows = gather(vec![rows], &[Pick::new(0, found[0].1 as usize)])?;
         Ok(Found { rows: layout.decode(&rows, columns)?, positions: vec![Some(0)] })
     }
 
@@ -166,8 +167,8 @@ impl TableSnapshot {
         let with_flags = flagged(layout, with_tested.as_ref().unwrap_or(needed));
         let read = with_flags.as_ref().unwrap_or(needed);
         let mut parts: Vec<Rows> = Vec::new();
-        // The part and the row of each key that has one.
-        let mut found: Vec<Option<(usize, usize)>> = vec![None; keys.len()];
+        // Where the row of each key is that has one.
+        let mut found: Vec<Option<Pick>> = vec![None; keys.len()];
         // In their order, so that keys of one block come one after the other, and it is read once.
         let mut asked: Vec<u32> = (0..keys.len() as u32).collect();
         if !keys.iter().is_sorted() {
@@ -184,7 +185,7 @@ impl TableSnapshot {
                 bytes += hits.rows.string_bytes();
             }
             for &(key, row) in &hits.found {
-                found[key as usize] = Some((parts.len(), row as usize));
+                found[key as usize] = Some(Pick::new(parts.len(), row as usize));
             }
             parts.push(hits.rows);
         }
@@ -193,7 +194,7 @@ impl TableSnapshot {
         }
         if let Some(with_flags) = &with_flags {
             let is_deleted =
-                |(part, row): (usize, usize)| parts[part].value(0).as_boolean().value(row);
+                |pick: Pick| parts[pick.part()].value(0).as_boolean().value(pick.row());
             found.iter_mut().for_each(|place| *place = place.filter(|&place| !is_deleted(place)));
             if let Some(test) = pass {
                 leave_out_failing(layout, test, with_flags, &parts, &mut found)?;
@@ -210,9 +211,9 @@ fn leave_out_failing(
     test: &Test,
     read: &Projection,
     parts: &[Rows],
-    found: &mut [Option<(usize, usize)>],
+    found: &mut [Option<Pick>],
 ) -> Result<()> {
-    let picks: Vec<(usize, usize)> = found.iter().flatten().copied().collect();
+    let picks: Vec<Pick> = found.iter().flatten().copied().collect();
     if picks.is_empty() {
         return Ok(());
     }
@@ -230,6 +231,6 @@ fn leave_out_failing(
 /// The newest row of each key that was looked for, if there is one.
 struct Newest {
     parts: Vec<Rows>,
-    /// The part and the row.
-    found: Vec<Option<(usize, usize)>>,
+    /// Where it is among them.
+    found: Vec<Option<Pick>>,
 }

@@ -191,7 +191,7 @@ pub fn passing_partials(
         for row in 0..rows.len() {
             while let Some(place) = placed.next_of(rows.key(row))? {
                 if passes.value(row) {
-                    ordinals[place.piece].push(place.ordinal);
+                    ordinals[place.piece as usize].push(place.ordinal);
                 }
             }
         }
@@ -217,7 +217,7 @@ impl Placed {
             return Ok(None);
         };
         let (pieces, ordinals) = places(rows);
-        let place = Place { piece: pieces[self.at] as usize, ordinal: ordinals[self.at] };
+        let place = Place { piece: pieces[self.at], ordinal: ordinals[self.at] };
         self.at += 1;
         Ok(Some(place))
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use drillcore_format::pick::Pick;
 use drillcore_format::rows::{Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
@@ -58,12 +59,19 @@ impl<'t> Staying<'t> {
         Ok(Staying { table, candidates, test, interrupt, known, kept })
     }
 
-    /// Which of the rows at some places stay.
-    pub fn of(&mut self, places: &[Place]) -> Result<Vec<bool>> {
-        match &mut self.kept {
-            Some(kept) => kept.keep(places, &self.known, self.interrupt),
-            None => self.alive_and_passing(places),
-        }
+    /// Leaves of some places those whose rows stay.
+    pub fn retain(&mut self, places: &mut Vec<Place>) -> Result<()> {
+        let stays = match &mut self.kept {
+            Some(kept) => kept.keep(places, &self.known, self.interrupt)?,
+            None if self.test.is_none() && self.known.is_complete(self.candidates.pieces()) => {
+                self.known.retain_alive(places);
+                return Ok(());
+            }
+            None => self.alive_and_passing(places)?,
+        };
+        let mut stays = stays.into_iter();
+        places.retain(|_| stays.next().expect("one answer per place"));
+        Ok(())
     }
 
     /// The rows that stayed, in the order drawn, if they were read along the way.
@@ -128,7 +136,8 @@ impl<'t> KeptRows<'t> {
             return Ok(stays);
         }
         let rows = fetch(pieces, &unsure, &self.read, interrupt)?;
-        let alive = rows_alive(layout, pieces, known, &rows, |row| unsure[row].piece, interrupt)?;
+        let alive =
+            rows_alive(layout, pieces, known, &rows, |row| unsure[row].piece as usize, interrupt)?;
         let rows = rows.narrow(&self.read, &shown);
         let kept: Vec<u32> =
             (0..).zip(&alive).filter(|(_, alive)| **alive).map(|(row, _)| row).collect();
@@ -148,9 +157,7 @@ impl<'t> KeptRows<'t> {
         if self.kept.is_empty() {
             return Ok(no_rows(layout, self.columns));
         }
-        let picks = self.kept.iter().enumerate();
-        let picks: Vec<(usize, usize)> =
-            picks.flat_map(|(part, rows)| (0..rows.len()).map(move |row| (part, row))).collect();
+        let picks = Pick::all(self.kept.iter().map(Rows::len));
         TablePolicy::of(layout).shown(&gather(self.kept, &picks)?, self.columns)
     }
 }

@@ -343,10 +343,10 @@ impl Weighted {
     /// all parts is read together.
     fn find(&self, units: &[u128], seeds: Option<&[u64]>) -> Result<Vec<(Place, u128)>> {
         self.group_unindexed()?;
-        let mut found = vec![(Place { piece: 0, ordinal: 0 }, 0); units.len()];
+        let mut found = vec![(Place::new(0, 0), 0); units.len()];
         let mut put = |draws: &mut dyn Iterator<Item = (usize, usize)>, rows: Vec<Weighed>| {
             for ((draw, piece), (ordinal, units)) in draws.zip(rows) {
-                found[draw] = (Place { piece, ordinal: ordinal as u32 }, units);
+                found[draw] = (Place::new(piece, ordinal as u32), units);
             }
         };
         let (mut in_segments, mut in_segments_of) = (Vec::new(), Vec::new());
@@ -526,7 +526,7 @@ impl Weighted {
             };
             let units = stored_units(rows.value(0)).map_err(no_weight)?;
             for (&ordinal, unit) in ordinals.iter().zip(units) {
-                each(Place { piece: part.piece, ordinal }, unit);
+                each(Place::new(part.piece, ordinal), unit);
             }
             from = to;
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use drillcore_format::key::Keys;
+use drillcore_format::pick::Pick;
 use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
@@ -34,9 +35,9 @@ pub fn whole_rows_at(
     let keys = fetch(partials.pieces(), places, &only_keys, interrupt)?;
     let found = whole_rows(table, keys.keys(), interrupt)?;
     let rows = found.positions.iter().zip(places).map(|(row, place)| match row {
-        Some(row) => Ok((0, *row as usize)),
+        Some(row) => Ok(Pick::new(0, *row as usize)),
         // Its own piece has the key, if it was not hidden there.
-        None => Err(partials.pieces()[place.piece].hides(place.ordinal)),
+        None => Err(partials.pieces()[place.piece as usize].hides(place.ordinal)),
     });
     gather(vec![found.rows], &rows.collect::<Result<Vec<_>>>()?)
 }
@@ -62,12 +63,12 @@ pub fn whole_rows(table: &TableSnapshot, keys: &Keys, interrupt: &Interrupt) -> 
     for asked in distinct.chunks(FOLDED_AT_ONCE) {
         interrupt.check()?;
         let mut parts: Vec<Rows> = Vec::new();
-        // Key, part and row of each partial row, in this order: older pieces come first.
-        let mut partials: Vec<(u32, usize, usize)> = Vec::new();
+        // The key of each partial row and where it is, in this order: older pieces come first.
+        let mut partials: Vec<(u32, Pick)> = Vec::new();
         let mut sorted = asked.to_vec();
         sorted.sort_unstable_by_key(|&key| keys.value(key as usize));
         for hits in lookup.of_each(&table.table().pieces, &sorted)? {
-            let place = |(key, row): (u32, u32)| (key, parts.len(), row as usize);
+            let place = |(key, row): (u32, u32)| (key, Pick::new(parts.len(), row as usize));
             partials.extend(hits.found.into_iter().map(place));
             parts.push(hits.rows);
         }
@@ -86,18 +87,13 @@ pub fn whole_rows(table: &TableSnapshot, keys: &Keys, interrupt: &Interrupt) -> 
     if whole.is_empty() {
         return Ok(WholeRows { rows: Rows::new(0, None, Vec::new()), positions });
     }
-    let rows_of = |part: usize| (0..whole[part].len()).map(move |row| (part, row));
-    let picks: Vec<(usize, usize)> = (0..whole.len()).flat_map(rows_of).collect();
+    let picks = Pick::all(whole.iter().map(Rows::len));
     Ok(WholeRows { rows: gather(whole, &picks)?, positions })
 }
 
-/// Folds partial rows, each given as its key, part and row, sorted.
-fn fold_partials(
-    layout: &Layout,
-    parts: Vec<Rows>,
-    partials: &[(u32, usize, usize)],
-) -> Result<Rows> {
-    let picks: Vec<(usize, usize)> = partials.iter().map(|&(_, part, row)| (part, row)).collect();
+/// Folds partial rows, each given with the number of its key, sorted.
+fn fold_partials(layout: &Layout, parts: Vec<Rows>, partials: &[(u32, Pick)]) -> Result<Rows> {
+    let picks: Vec<Pick> = partials.iter().map(|(_, pick)| *pick).collect();
     let mut end = 0;
     let ends = partials.chunk_by(|a, b| a.0 == b.0).map(|group| {
         end += group.len() as u32;

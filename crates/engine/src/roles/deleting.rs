@@ -234,7 +234,7 @@ fn live_of(table: &TableSnapshot, part: &Part, interrupt: &Interrupt) -> Result<
     let pieces = &table.table().pieces;
     let mut ordinals = Vec::new();
     part.ordinals(&pieces[part.piece], part.from..part.to, &mut ordinals)?;
-    let place = |&ordinal: &u32| Place { piece: part.piece, ordinal };
+    let place = |&ordinal: &u32| Place::new(part.piece, ordinal);
     let places: Vec<Place> = ordinals.iter().map(place).collect();
     let live = are_live(&table.table().layout, pieces, &table.known_dead(), &places, interrupt)?;
     Ok(ordinals.into_iter().zip(live).filter(|(_, is_live)| *is_live).map(|(at, _)| at).collect())

@@ -7,6 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use drillcore_format::byte_bounds;
 use drillcore_format::key::Keys;
+use drillcore_format::pick::Pick;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::value_bytes::string_offsets;
 
@@ -23,10 +24,7 @@ const SORTED_AT_ONCE: usize = 1 << 18;
 /// Chunks that each of several threads should have, so that none waits long for another's last.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// Where a row is: a chunk or a part, and a row of it.
-type Pick = (usize, usize);
-
-/// Rows as they were read, and for each that was asked for its part and row.
+/// Rows as they were read, and where each that was asked for is among them.
 struct Fetched {
     parts: Vec<Rows>,
     picks: Vec<Pick>,
@@ -70,19 +68,18 @@ fn in_memory(
     if places.len() > CHUNK_ROWS {
         return Ok(None);
     }
-    let (mut runs, mut part_of) = (Vec::new(), vec![None; pieces.len()]);
-    let mut picks = Vec::with_capacity(places.len());
-    for &Place { piece, ordinal } in places {
-        let part = match part_of[piece] {
-            Some(part) => part,
-            None => {
-                let Some(run) = pieces[piece].run() else { return Ok(None) };
-                runs.push(run);
-                *part_of[piece].insert(runs.len() - 1)
-            }
-        };
-        picks.push((part, ordinal as usize));
+    let mut part_of: Vec<Option<u32>> = vec![None; pieces.len()];
+    places.iter().for_each(|place| part_of[place.piece as usize] = Some(0));
+    let mut runs = Vec::new();
+    for (piece, part) in pieces.iter().zip(&mut part_of).filter(|(_, part)| part.is_some()) {
+        let Some(run) = piece.run() else { return Ok(None) };
+        *part = Some(runs.len() as u32);
+        runs.push(run);
     }
+    let pick = |place: &Place| {
+        Pick::of(part_of[place.piece as usize].expect("it is among the parts"), place.ordinal)
+    };
+    let picks: Vec<Pick> = places.iter().map(pick).collect();
     let parts: Vec<&Rows> = runs.iter().map(|run| run.held_rows()).collect();
     if !Rows::may_be_picked(&parts, projection) {
         return Ok(None);
@@ -93,8 +90,7 @@ fn in_memory(
     }
     // One count has those of all runs.
     runs[0].note_examined(places.len());
-    let are_by_code = projection.keys && runs.iter().any(|run| run.has_key_codes());
-    Ok(Some(match columns.filter(|_| are_by_code) {
+    Ok(Some(match columns.filter(|_| projection.keys) {
         Some(TableColumns { layout, columns }) => {
             let key = layout.key_positions(columns);
             Rows::picked_by_columns(&parts, &picks, projection, layout.key_types(), &key)?
@@ -194,7 +190,7 @@ fn groups(chunks: &[Chunk], chunk_rows: usize) -> Vec<Range<usize>> {
 }
 
 /// Makes chunks and rows in them into parts, of which a chunk may have several, and rows in these.
-fn renumber(picks: &mut [(usize, usize)], parts_of: &[Vec<Rows>]) {
+fn renumber(picks: &mut [Pick], parts_of: &[Vec<Rows>]) {
     // For each chunk its first part, and where its parts begin.
     let mut first_part = 0;
     let begins: Vec<(usize, Vec<usize>)> = parts_of
@@ -209,10 +205,10 @@ fn renumber(picks: &mut [(usize, usize)], parts_of: &[Vec<Rows>]) {
             (first_part - parts.len(), parts.iter().map(begin).collect())
         })
         .collect();
-    for (chunk, row) in picks {
-        let (first, begins) = &begins[*chunk];
-        let part = begins.partition_point(|begin| begin <= row) - 1;
-        (*chunk, *row) = (first + part, *row - begins[part]);
+    for pick in picks {
+        let (first, begins) = &begins[pick.part()];
+        let part = begins.partition_point(|&begin| begin <= pick.row()) - 1;
+        *pick = Pick::new(first + part, pick.row() - begins[part]);
     }
 }
 
@@ -236,19 +232,20 @@ fn chunks(
     interrupt: &Interrupt,
 ) -> Result<(Vec<Chunk>, Vec<Pick>)> {
     let mut chunks: Vec<Chunk> = Vec::new();
-    let mut picks = vec![(0, 0); places.len()];
+    let mut picks = vec![Pick::new(0, 0); places.len()];
     for (at, (Place { piece, ordinal }, i)) in in_order(places, interrupt)?.into_iter().enumerate()
     {
         if at.is_multiple_of(SORTED_AT_ONCE) {
             interrupt.check()?;
         }
+        let piece = piece as usize;
         match chunks.last_mut().filter(|chunk| chunk.piece == piece) {
             Some(chunk) if chunk.ordinals.last() == Some(&ordinal) => {}
             Some(chunk) if chunk.ordinals.len() < chunk_rows => chunk.ordinals.push(ordinal),
             _ => chunks.push(Chunk { piece, ordinals: vec![ordinal] }),
         }
         let chunk = chunks.len() - 1;
-        picks[i as usize] = (chunk, chunks[chunk].ordinals.len() - 1);
+        picks[i as usize] = Pick::new(chunk, chunks[chunk].ordinals.len() - 1);
     }
     Ok((chunks, picks))
 }
@@ -273,9 +270,9 @@ fn in_order(places: &[Place], interrupt: &Interrupt) -> Result<Vec<(Place, u32)>
     Ok(sorted)
 }
 
-/// Rows, given as part and row, of at least one part: copied, unless they are all of one part in its order.
+/// The rows at `picks`, of at least one part: copied, unless they are all of one part in its order.
 /// An error if their strings fit no array.
-pub fn gather(mut parts: Vec<Rows>, picks: &[(usize, usize)]) -> Result<Rows> {
+pub fn gather(mut parts: Vec<Rows>, picks: &[Pick]) -> Result<Rows> {
     if parts.len() == 1 && is_identity(picks, parts[0].len()) {
         return Ok(parts.remove(0));
     }
@@ -284,11 +281,14 @@ pub fn gather(mut parts: Vec<Rows>, picks: &[(usize, usize)]) -> Result<Rows> {
 }
 
 /// Refuses rows whose keys, or strings of a column, are more than one array holds.
-fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
+fn check_string_bytes(parts: &[Rows], picks: &[Pick]) -> Result<()> {
     // Where each part's strings begin and end, of the keys or a column.
     let bytes = |offsets: &dyn Fn(&Rows) -> Option<&[i32]>| -> Option<usize> {
         let offsets: Vec<&[i32]> = parts.iter().map(offsets).collect::<Option<_>>()?;
-        let len = |&(part, row): &(usize, usize)| offsets[part][row + 1] - offsets[part][row];
+        let len = |pick: &Pick| {
+            let (offsets, row) = (offsets[pick.part()], pick.row());
+            offsets[row + 1] - offsets[row]
+        };
         Some(picks.iter().map(|pick| len(pick) as usize).sum())
     };
     let keys = parts[0].has_keys().then(|| {
@@ -314,8 +314,8 @@ pub fn too_many_string_bytes(rows: usize, bytes: usize) -> Error {
     ))
 }
 
-fn is_identity(picks: &[(usize, usize)], len: usize) -> bool {
-    picks.len() == len && picks.iter().enumerate().all(|(i, pick)| pick.1 == i)
+fn is_identity(picks: &[Pick], len: usize) -> bool {
+    picks.len() == len && picks.iter().enumerate().all(|(i, pick)| pick.row() == i)
 }
 
 /// A batch without rows.

@@ -86,8 +86,15 @@ pub struct Part {
 /// One row of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
-    pub piece: usize,
+    pub piece: u32,
     pub ordinal: u32,
+}
+
+impl Place {
+    /// Panics if there are 2^32 pieces.
+    pub fn new(piece: usize, ordinal: u32) -> Place {
+        Place { piece: u32::try_from(piece).expect("pieces have 32 bits"), ordinal }
+    }
 }
 
 impl Selection {
@@ -302,37 +309,33 @@ impl Selected {
             return self.places_in_intervals(numbers, interrupt);
         }
         let mut places = Vec::with_capacity(numbers.len());
+        let locator = self.fences.locator(numbers.len());
         for numbers in numbers.chunks(Interrupt::LOOKUPS) {
             interrupt.check()?;
-            let mut members = Vec::new();
-            self.fences.locate_each(numbers, |part, position| {
-                let Part { piece, members: of_set, from, .. } = &self.parts[part];
-                if of_set.is_some() {
-                    members.push((part, from + position, places.len()));
-                }
-                places.push(Place { piece: *piece, ordinal: (from + position) as u32 });
-            });
-            members.sort_unstable();
-            let mut on_disk: Vec<(&SegmentMembers, u64)> = Vec::new();
-            let mut on_disk_at = Vec::new();
-            for of_part in members.chunk_by(|a, b| a.0 == b.0) {
-                let part = &self.parts[of_part[0].0];
-                if let Some(members) = part.members.as_ref().and_then(Members::in_segment) {
-                    on_disk.extend(of_part.iter().map(|&(_, position, _)| (members, position)));
-                    on_disk_at.extend(of_part.iter().map(|&(.., at)| at));
-                    continue;
-                }
-                let positions: Vec<u64> =
-                    of_part.iter().map(|(_, position, _)| *position).collect();
-                let mut ordinals = Vec::with_capacity(positions.len());
-                part.ordinals_at(&self.pieces[part.piece], &positions, &mut ordinals)?;
-                for (&(.., at), ordinal) in of_part.iter().zip(ordinals) {
-                    places[at].ordinal = ordinal;
-                }
+            // Of those whose set is listed on disk the part, the position in it, and the draw.
+            let mut on_disk = Vec::new();
+            for &number in numbers {
+                let (part_number, position) = locator.locate(number);
+                let part = &self.parts[part_number];
+                let position = part.from + position;
+                let ordinal = match part.members.as_ref().and_then(Members::in_segment) {
+                    Some(_) => {
+                        on_disk.push((part_number, position, places.len()));
+                        0
+                    }
+                    None => part.ordinal(&self.pieces[part.piece], position)?,
+                };
+                places.push(Place { piece: part.piece as u32, ordinal: ordinal as u32 });
             }
-            let mut ordinals = Vec::with_capacity(on_disk.len());
-            SegmentMembers::ordinals_of(&on_disk, &mut ordinals)?;
-            for (at, ordinal) in on_disk_at.into_iter().zip(ordinals) {
+            on_disk.sort_unstable();
+            let members = |&(part, position, _): &(usize, u64, usize)| {
+                let members = self.parts[part].members.as_ref().and_then(Members::in_segment);
+                (members.expect("its set is listed on disk"), position)
+            };
+            let wanted: Vec<(&SegmentMembers, u64)> = on_disk.iter().map(members).collect();
+            let mut ordinals = Vec::with_capacity(wanted.len());
+            SegmentMembers::ordinals_of(&wanted, &mut ordinals)?;
+            for ((.., at), ordinal) in on_disk.into_iter().zip(ordinals) {
                 places[at].ordinal = ordinal;
             }
         }
@@ -342,12 +345,15 @@ impl Selected {
     /// [`Selected::places`] where each part is an interval of ordinals.
     fn places_in_intervals(&self, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {
         let mut places = Vec::with_capacity(numbers.len());
+        let locator = self.fences.locator(numbers.len());
+        let place = |&number: &u64| {
+            let (part, position) = locator.locate(number);
+            let Part { piece, from, .. } = self.parts[part];
+            Place { piece: piece as u32, ordinal: (from + position) as u32 }
+        };
         for numbers in numbers.chunks(NUMBERS_AT_ONCE) {
             interrupt.check()?;
-            self.fences.locate_each(numbers, |part, position| {
-                let Part { piece, from, .. } = self.parts[part];
-                places.push(Place { piece, ordinal: (from + position) as u32 });
-            });
+            places.extend(numbers.iter().map(place));
         }
         Ok(places)
     }
@@ -364,15 +370,6 @@ impl Part {
             None => Ok(position),
             Some(members) => piece.member(members, position),
         }
-    }
-
-    /// Appends the ordinals at some positions, which lie in `from..to`, ascend and may repeat.
-    pub fn ordinals_at(&self, piece: &Piece, positions: &[u64], out: &mut Vec<u32>) -> Result<()> {
-        match &self.members {
-            None => out.extend(positions.iter().map(|&position| position as u32)),
-            Some(members) => piece.members_at(members, positions, out)?,
-        }
-        Ok(())
     }
 
     /// Appends the ordinals at `positions`, which lie in `from..to`.

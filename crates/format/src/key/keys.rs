@@ -5,6 +5,8 @@ use std::ops::Range;
 use arrow_array::{Array, BinaryArray};
 use arrow_buffer::{Buffer, OffsetBuffer};
 
+use crate::pick::Pick;
+
 /// Encoded keys, one a row. Cheap to clone and to slice.
 ///
 /// Keys of one length, as those of numbers and times are, lie one behind the other, and a key is found by its number.
@@ -141,7 +143,7 @@ impl Keys {
     pub fn take(&self, rows: &[u32]) -> Keys {
         match &self.0 {
             Form::Even { width, bytes, .. } => {
-                gather_even(*width, &[bytes], rows.iter().map(|&row| (0, row as usize)))
+                gather_even(*width, &[bytes], rows.iter().map(|&row| Pick::new(0, row as usize)))
             }
             Form::Uneven(keys) => {
                 gather(rows.len(), || rows.iter().map(|&row| keys.value(row as usize)))
@@ -149,8 +151,8 @@ impl Keys {
         }
     }
 
-    /// Copies the keys at `picks`, pairs of part and row. Panics if they have more than 2 GiB.
-    pub fn interleave(parts: &[&Keys], picks: &[(usize, usize)]) -> Keys {
+    /// Copies the keys at `picks`. Panics if they have more than 2 GiB.
+    pub fn interleave(parts: &[&Keys], picks: &[Pick]) -> Keys {
         let width = parts.first().and_then(|first| first.width());
         let even: Option<Vec<&[u8]>> = parts
             .iter()
@@ -159,7 +161,9 @@ impl Keys {
             .collect();
         match (even, width) {
             (Some(parts), Some(width)) => gather_even(width, &parts, picks.iter().copied()),
-            _ => gather(picks.len(), || picks.iter().map(|&(part, row)| parts[part].value(row))),
+            _ => gather(picks.len(), || {
+                picks.iter().map(|pick| parts[pick.part()].value(pick.row()))
+            }),
         }
     }
 
@@ -179,12 +183,15 @@ impl Keys {
         }
     }
 
-    /// Bytes of the keys at `picks`, pairs of part and row. O(picks), or O(parts) where all keys have one length.
-    pub fn picked_bytes(parts: &[&Keys], picks: &[(usize, usize)]) -> usize {
+    /// Bytes of the keys at `picks`. O(picks), or O(parts) where all keys have one length.
+    pub fn picked_bytes(parts: &[&Keys], picks: &[Pick]) -> usize {
         let width = parts.first().and_then(|first| first.width());
         match width.filter(|_| parts.iter().all(|part| part.width() == width)) {
             Some(width) => picks.len() * width,
-            None => picks.iter().map(|&(part, row)| parts[part].bytes_in(row..row + 1)).sum(),
+            None => {
+                let bytes = |pick: &Pick| parts[pick.part()].bytes_in(pick.row()..pick.row() + 1);
+                picks.iter().map(bytes).sum()
+            }
         }
     }
 
@@ -229,12 +236,8 @@ fn gather<'k, I: Iterator<Item = &'k [u8]>>(len: usize, keys: impl Fn() -> I) ->
     Keys::new(offsets, bytes)
 }
 
-/// Copies keys of one length, given as the part that each is in and its number there.
-fn gather_even(
-    width: usize,
-    parts: &[&[u8]],
-    keys: impl ExactSizeIterator<Item = (usize, usize)>,
-) -> Keys {
+/// Copies keys of one length.
+fn gather_even(width: usize, parts: &[&[u8]], keys: impl ExactSizeIterator<Item = Pick>) -> Keys {
     let len = keys.len();
     offset(len * width);
     // A length that is known is moved by a few instructions, others by a call. These are the lengths of one and of two
@@ -248,8 +251,8 @@ fn gather_even(
         18 => copied::<18>(parts, keys),
         _ => {
             let mut bytes = Vec::with_capacity(len * width);
-            keys.for_each(|(part, row)| {
-                bytes.extend_from_slice(&parts[part][row * width..][..width]);
+            keys.for_each(|pick| {
+                bytes.extend_from_slice(&parts[pick.part()][pick.row() * width..][..width]);
             });
             bytes
         }
@@ -258,12 +261,9 @@ fn gather_even(
 }
 
 /// The fewer instructions a key takes, the more of them a processor waits for memory for at a time.
-fn copied<const WIDTH: usize>(
-    parts: &[&[u8]],
-    keys: impl Iterator<Item = (usize, usize)>,
-) -> Vec<u8> {
+fn copied<const WIDTH: usize>(parts: &[&[u8]], keys: impl Iterator<Item = Pick>) -> Vec<u8> {
     let parts: Vec<&[[u8; WIDTH]]> = parts.iter().map(|part| part.as_chunks().0).collect();
-    keys.map(|(part, row)| parts[part][row]).collect::<Vec<_>>().into_flattened()
+    keys.map(|pick| parts[pick.part()][pick.row()]).collect::<Vec<_>>().into_flattened()
 }
 
 /// The end of keys as an offset.

@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use arrow_array::types::Int8Type;
 use arrow_array::{
-    Array, ArrayRef, DictionaryArray, Int8Array, Int64Array, StringArray, new_null_array,
+    Array, ArrayRef, DictionaryArray, Int8Array, Int32Array, Int64Array, StringArray,
+    new_null_array,
 };
 use arrow_schema::DataType;
 use proptest::collection::vec;
@@ -12,6 +13,7 @@ use super::arbitrary::{Cell, cell, column, data_type, tuple};
 use super::*;
 use crate::cursor::{Cursor, put_bytes};
 use crate::key::encoding::PRESENT;
+use crate::pick::Pick;
 
 /// Key columns of random types and up to 12 rows.
 fn key_columns() -> impl Strategy<Value = Vec<ArrayRef>> {
@@ -259,16 +261,16 @@ proptest! {
 
         let of_part = |(is_other, pick): &(bool, prop::sample::Index)| {
             let of = if *is_other { &others } else { &strings };
-            (!of.is_empty()).then(|| (usize::from(*is_other), pick.index(of.len().max(1))))
+            (!of.is_empty()).then(|| Pick::new(usize::from(*is_other), pick.index(of.len().max(1))))
         };
-        let picks: Vec<(usize, usize)> = picks.iter().filter_map(of_part).collect();
+        let picks: Vec<Pick> = picks.iter().filter_map(of_part).collect();
         let expected: Vec<&[u8]> =
-            picks.iter().map(|&(part, row)| &[&strings, &others][part][row][..]).collect();
+            picks.iter().map(|pick| &[&strings, &others][pick.part()][pick.row()][..]).collect();
         let parts = [&keys, &other];
         prop_assert!(Keys::interleave(&parts, &picks).iter().eq(expected.iter().copied()));
         prop_assert_eq!(Keys::picked_bytes(&parts, &picks), expected.concat().len());
         let taken: Vec<u32> =
-            picks.iter().filter(|(part, _)| *part == 0).map(|&(_, row)| row as u32).collect();
+            picks.iter().filter(|pick| pick.part() == 0).map(|pick| pick.row() as u32).collect();
         let expected = taken.iter().map(|&row| &strings[row as usize][..]);
         prop_assert!(keys.take(&taken).iter().eq(expected));
     }
@@ -506,4 +508,36 @@ fn malformed_keys_are_errors() {
     }
     assert!(decode_values(&[&[0x00, 0x00]], &DataType::Utf8).is_err(), "one byte too many");
     assert!(decode_values(&[&[]], &DataType::Utf8).is_err(), "no byte at all");
+}
+
+#[test]
+fn columns_of_picked_keys_are_those_of_the_keys_copied() {
+    let int = |from: i64| Arc::new(Int64Array::from_iter_values(from..from + 50)) as ArrayRef;
+    let short = |from: i32| Arc::new(Int32Array::from_iter_values(from..from + 50)) as ArrayRef;
+    let with_null = || Arc::new(Int64Array::from_iter((0..50).map(|i| (i != 7).then_some(i))));
+    let tables: [(fn(usize) -> bool, Vec<ArrayRef>); 7] = [
+        (|_| true, vec![int(-20)]),
+        (|_| true, vec![short(-20)]),
+        (|_| true, vec![short(3), int(-5)]),
+        (|_| true, vec![int(-5), int(90)]),
+        // Longer than keys are for which it is worth it, with nulls, and texts.
+        (|_| false, vec![int(1), int(2), int(3)]),
+        (|_| false, vec![with_null()]),
+        (|position| position == 0, vec![short(1), Arc::new(StringArray::from(vec!["abc"; 50]))]),
+    ];
+    for (is_decoded, columns) in tables {
+        let (keys, types) = (encode_keys(&columns), types(&columns));
+        let parts = [&keys.slice(0, 20), &keys.slice(20, 30)];
+        let picks: Vec<Pick> = (0..200)
+            .map(|at| if at % 3 == 0 { Pick::new(1, at % 30) } else { Pick::new(0, at % 20) })
+            .collect();
+        let copied = Keys::interleave(&parts, &picks);
+        for position in 0..types.len() {
+            let found = decode_picked(&parts, &picks, &types, position);
+            assert_eq!(found.is_some(), is_decoded(position), "{types:?}, {position}");
+            if let Some(found) = found {
+                assert_eq!(&found, &decode_column(&copied, &types, position).unwrap());
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Rows in memory: encoded keys beside arrays.
 
+use std::cell::LazyCell;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, UInt32Array, new_null_array,
 };
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
@@ -17,10 +19,11 @@ use crate::byte_bounds;
 use crate::error::Result;
 use crate::key::fixed::{typed, with_fixed_type};
 use crate::key::{
-    KeyCodes, Keys, coded_alike, decode_column, leading_word, picked_column, picked_keys, settled,
-    shared_len,
+    KeyCodes, Keys, coded_alike, decode_column, decode_picked, leading_word, picked_column,
+    picked_keys, settled, shared_len,
 };
 use crate::narrowing::{self, narrowed, restored};
+use crate::pick::Pick;
 use crate::rows::projection::Projection;
 use crate::rows::row_order::{order_of_words, sorted};
 use crate::text_codes;
@@ -306,29 +309,30 @@ impl Rows {
         }
     }
 
-    /// Copies the rows at `indices`, pairs of part and row, into arrays of exact size. All parts
+    /// Copies the rows at `picks` into arrays of exact size. All parts
     /// hold the same columns.
-    pub fn interleave(parts: &[&Rows], indices: &[(usize, usize)]) -> Rows {
+    pub fn interleave(parts: &[&Rows], picks: &[Pick]) -> Rows {
         let first = parts.first().expect("at least one part");
         for part in parts {
             assert_eq!(part.has_keys(), first.has_keys(), "parts hold different columns");
             assert_eq!(part.values.len(), first.values.len(), "parts hold different columns");
             assert!(part.has_codes_of(first), "keys of the parts are by different codes");
         }
+        let pairs = LazyCell::new(|| Pick::pairs(picks));
         let column = |of: &dyn Fn(&Rows) -> &dyn Array| {
             let arrays: Vec<&dyn Array> = parts.iter().map(|part| of(part)).collect();
             let plain = |arrays: &[&dyn Array]| {
-                interleaved_numbers(arrays, indices)
-                    .unwrap_or_else(|| interleave(arrays, indices).expect(OVERFULL))
+                interleaved_numbers(arrays, picks)
+                    .unwrap_or_else(|| interleave(arrays, &pairs).expect(OVERFULL))
             };
-            interleaved(&arrays, indices, plain).unwrap_or_else(|| plain(&arrays))
+            interleaved(&arrays, picks, plain).unwrap_or_else(|| plain(&arrays))
         };
         let keys = || {
             let keys: Vec<&Keys> = parts.iter().map(|part| part.keys()).collect();
-            Keys::interleave(&keys, indices)
+            Keys::interleave(&keys, picks)
         };
         let rows = Rows {
-            len: indices.len(),
+            len: picks.len(),
             keys: first.has_keys().then(keys),
             codes: first.codes.clone(),
             key_columns: Vec::new(),
@@ -349,9 +353,8 @@ impl Rows {
         parts.iter().all(|part| columns().all(|column| is_held(part, column)))
     }
 
-    /// The projected columns of rows of several parts that hold all columns, each given as part and row, in that order; keys are without
-    /// codes. Parts are such that they [may be](Rows::may_be_picked). Panics if strings of a column take more than 2 GiB.
-    pub fn picked(parts: &[&Rows], picks: &[(usize, usize)], projection: &Projection) -> Rows {
+    /// The projected columns of the rows at `picks`, of parts that hold all columns; keys are without codes. Parts are such that they [may be](Rows::may_be_picked). Panics if strings of a column take more than 2 GiB.
+    pub fn picked(parts: &[&Rows], picks: &[Pick], projection: &Projection) -> Rows {
         let keys = || match parts.iter().any(|part| part.codes.is_some()) {
             true => picked_keys(&Rows::keys_of(parts), picks),
             false => {
@@ -359,6 +362,7 @@ impl Rows {
                 Keys::interleave(&keys, picks)
             }
         };
+        let pairs = LazyCell::new(|| Pick::pairs(picks));
         let column = |&index: &usize| -> ArrayRef {
             let arrays: Vec<&dyn Array> =
                 parts.iter().map(|part| &*part.values[index] as _).collect();
@@ -366,7 +370,7 @@ impl Rows {
                 return picked(&arrays, picks);
             }
             interleaved_numbers(&arrays, picks)
-                .unwrap_or_else(|| interleave(&arrays, picks).expect(OVERFULL))
+                .unwrap_or_else(|| interleave(&arrays, &pairs).expect(OVERFULL))
         };
         Rows {
             len: picks.len(),
@@ -381,40 +385,46 @@ impl Rows {
     /// keys that do not decode.
     pub fn picked_by_columns(
         parts: &[&Rows],
-        picks: &[(usize, usize)],
+        picks: &[Pick],
         projection: &Projection,
         types: &[DataType],
         key: &[usize],
     ) -> Result<Rows> {
-        let keys = Rows::keys_of(parts);
+        let keys: Vec<&Keys> = parts.iter().map(|part| part.keys()).collect();
+        let has_codes = parts.iter().any(|part| part.codes.is_some());
+        let whole = LazyCell::new(|| Keys::interleave(&keys, picks));
         let column = |&at: &usize| {
-            let alone = picked_column(&keys, picks, types, at)?;
-            Ok((at, decode_column(&alone, &types[at..=at], 0)?))
+            let column = if has_codes {
+                let alone = picked_column(&Rows::keys_of(parts), picks, types, at)?;
+                decode_column(&alone, &types[at..=at], 0)?
+            } else {
+                match decode_picked(&keys, picks, types, at) {
+                    Some(column) => column,
+                    None => decode_column(&whole, types, at)?,
+                }
+            };
+            Ok((at, column))
         };
         let key_columns = key.iter().map(column).collect::<Result<_>>()?;
         let values = Projection { keys: false, ..projection.clone() };
         Ok(Rows { key_columns, ..Rows::picked(parts, picks, &values) })
     }
 
-    /// The most bytes that the keys, or the strings of a projected column, of some rows of several parts take, each given as part and row.
-    pub fn picked_bytes(
-        parts: &[&Rows],
-        picks: &[(usize, usize)],
-        projection: &Projection,
-    ) -> usize {
+    /// The most bytes that the keys, or the strings of a projected column, of the rows at `picks` take.
+    pub fn picked_bytes(parts: &[&Rows], picks: &[Pick], projection: &Projection) -> usize {
         let of_column = |&index: &usize| {
             let strings: Option<Vec<Strings<'_>>> =
                 parts.iter().map(|part| Strings::of(&part.values[index])).collect();
             let strings = strings?;
-            Some(picks.iter().map(|&(part, row)| strings[part].byte_len(row)).sum())
+            Some(picks.iter().map(|pick| strings[pick.part()].byte_len(pick.row())).sum())
         };
         let keys = projection.keys.then(|| {
             if parts.iter().all(|part| part.codes.is_none()) {
                 let keys: Vec<&Keys> = parts.iter().map(|part| part.keys()).collect();
                 return Keys::picked_bytes(&keys, picks);
             }
-            let len = |&(part, row): &(usize, usize)| {
-                let rows: &Rows = parts[part];
+            let len = |pick: &Pick| {
+                let (rows, row): (&Rows, usize) = (parts[pick.part()], pick.row());
                 key_bytes(rows.keys(), rows.codes.as_deref(), row..row + 1)
             };
             picks.iter().map(len).sum()
@@ -645,20 +655,35 @@ impl Rows {
     }
 }
 
-/// What [`interleave`] makes of columns of numbers or times that have no nulls; nothing of others. Fewer instructions a row, so a
-/// processor waits for the memory of more rows at a time.
-fn interleaved_numbers(arrays: &[&dyn Array], indices: &[(usize, usize)]) -> Option<ArrayRef> {
+/// What [`interleave`] makes of columns of numbers or times; nothing of others. Fewer instructions a row, so a processor waits for the
+/// memory of more rows at a time.
+fn interleaved_numbers(arrays: &[&dyn Array], picks: &[Pick]) -> Option<ArrayRef> {
     let data_type = arrays.first()?.data_type();
-    if arrays.iter().any(|array| array.null_count() > 0 || array.data_type() != data_type) {
+    if arrays.iter().any(|array| array.data_type() != data_type) {
         return None;
     }
     with_fixed_type!(data_type, T => {
         let parts: Vec<&[<T as ArrowPrimitiveType>::Native]> =
             arrays.iter().map(|array| &array.as_primitive::<T>().values()[..]).collect();
-        let values = indices.iter().map(|&(part, row)| parts[part][row]);
-        let array = PrimitiveArray::<T>::from_iter_values(values);
+        let values: Vec<_> = picks.iter().map(|pick| parts[pick.part()][pick.row()]).collect();
+        let array = PrimitiveArray::<T>::new(values.into(), interleaved_nulls(arrays, picks));
         Some(typed(array, data_type))
     }, None)
+}
+
+/// Which of some rows of some columns are null; `None` if none is.
+fn interleaved_nulls(arrays: &[&dyn Array], picks: &[Pick]) -> Option<NullBuffer> {
+    if arrays.iter().all(|array| array.null_count() == 0) {
+        return None;
+    }
+    let nulls: Vec<Option<&NullBuffer>> = arrays.iter().map(|array| array.nulls()).collect();
+    let is_valid = |pick: &Pick| nulls[pick.part()].is_none_or(|nulls| nulls.is_valid(pick.row()));
+    // Mostly so: of rows that were deleted, which have no values, none is picked to be shown.
+    if picks.iter().all(is_valid) {
+        return None;
+    }
+    let validity = BooleanBuffer::collect_bool(picks.len(), |at| is_valid(&picks[at]));
+    Some(NullBuffer::new(validity))
 }
 
 /// Bytes of some keys without codes: of one key those that it has, of several by code a bound.

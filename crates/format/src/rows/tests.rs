@@ -12,6 +12,7 @@ use super::*;
 use crate::byte_bounds;
 use crate::key::arbitrary::{cell, column, data_type, tuple, value_type};
 use crate::key::{decode_values, encode_keys, encode_keys_by_code};
+use crate::pick::Pick;
 use crate::rows::stored_rows::take_array;
 use crate::schema::{SetColumn, TableSchema};
 
@@ -99,9 +100,9 @@ proptest! {
         let parts = [&rows.slice(0, half), &rows.slice(half, rows.len() - half)];
         let picks: Vec<usize> = picks.iter().map(|pick| pick.index(rows.len())).collect();
         let indices: Vec<u32> = picks.iter().map(|pick| *pick as u32).collect();
-        let pairs: Vec<(usize, usize)> = picks
+        let pairs: Vec<Pick> = picks
             .iter()
-            .map(|&pick| if pick < half { (0, pick) } else { (1, pick - half) })
+            .map(|&pick| if pick < half { Pick::new(0, pick) } else { Pick::new(1, pick - half) })
             .collect();
         let taken = rows.take(&indices);
         let interleaved = Rows::interleave(&parts, &pairs);

@@ -3,6 +3,7 @@
 use arrow_array::ArrayRef;
 
 use crate::block;
+use crate::pick::Pick;
 use crate::rows::{Layout, Rows};
 use crate::statistics_page::statistics_layout::{StatisticsLayout, ZoneSpan};
 
@@ -76,12 +77,7 @@ impl StatisticsPageBuilder {
     pub fn finish(&mut self) -> Vec<u8> {
         self.measure();
         let parts: Vec<&Rows> = self.zones.iter().collect();
-        let every_row = |(part, rows): (usize, &Rows)| {
-            (0..rows.len()).map(move |row| (part, row)).collect::<Vec<_>>()
-        };
-        let indices: Vec<(usize, usize)> =
-            self.zones.iter().enumerate().flat_map(every_row).collect();
-        let rows = Rows::interleave(&parts, &indices);
+        let rows = Rows::interleave(&parts, &Pick::all(self.zones.iter().map(Rows::len)));
         let mut payload = Vec::new();
         block::encode(&rows, 0, rows.len(), block::Effort::Quick, &mut payload);
         self.zones.clear();

@@ -396,13 +396,6 @@ impl SegmentMembers {
         &self.entry.as_ref().expect("a set without members has no groups").weights[weight]
     }
 
-    /// Appends the ordinals of the members at some positions, as [`SegmentMembers::ordinals_of`] does.
-    pub fn ordinals_at(&self, positions: &[u64], out: &mut Vec<u32>) -> Result<()> {
-        let wanted: Vec<(&SegmentMembers, u64)> =
-            positions.iter().map(|&position| (self, position)).collect();
-        SegmentMembers::ordinals_of(&wanted, out)
-    }
-
     /// Appends the ordinals of members of some sets, each by its position, in the order given: two pages of postings each at most, of
     /// which those of many are read together.
     pub fn ordinals_of(wanted: &[(&SegmentMembers, u64)], out: &mut Vec<u32>) -> Result<()> {

@@ -183,10 +183,10 @@ fn use_sets(segment: &Segment, weights: usize, outcome: &mut Outcome) {
         if count == 0 {
             continue;
         }
-        let positions = [0, count / 2, count / 2, count - 1];
+        let wanted = [0, count / 2, count / 2, count - 1].map(|position| (&members, position));
         let mut ordinals = Vec::new();
-        if outcome.note(members.ordinals_at(&positions, &mut ordinals)).is_some() {
-            assert_eq!(ordinals.len(), positions.len());
+        if outcome.note(SegmentMembers::ordinals_of(&wanted, &mut ordinals)).is_some() {
+            assert_eq!(ordinals.len(), wanted.len());
             assert!(ordinals.iter().all(|ordinal| u64::from(*ordinal) < segment.rows()));
         }
         for weight in 0..weights {

@@ -13,6 +13,7 @@ use crate::key::codes::columns::{Column, Found, NUMBER, code_of};
 use crate::key::encoding::{NULL, PRESENT, column_len, split_column};
 use crate::key::key_writer::KeyWriter;
 use crate::key::keys::{Keys, offset};
+use crate::pick::Pick;
 
 /// What the codes in the keys of some rows stand for. Such keys hold all columns, nulls at the end too.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -238,13 +239,14 @@ impl KeyCodes {
     }
 }
 
-/// Keys of several parts, by code or not, given as part and row, as they are without codes. O(bytes).
-pub fn picked_keys(parts: &[(&Keys, Option<&KeyCodes>)], picks: &[(usize, usize)]) -> Keys {
-    written(picks.len(), picks, |&(part, row), out| {
-        let (keys, codes) = parts[part];
+/// Keys of several parts, by code or not, as they are without codes. O(bytes).
+pub fn picked_keys(parts: &[(&Keys, Option<&KeyCodes>)], picks: &[Pick]) -> Keys {
+    written(picks.len(), picks, |pick, out| {
+        let (keys, codes) = parts[pick.part()];
+        let key = keys.value(pick.row());
         match codes {
-            Some(codes) => codes.spell(keys.value(row), out),
-            None => put(keys.value(row), out),
+            Some(codes) => codes.spell(key, out),
+            None => put(key, out),
         }
     })
 }
@@ -252,13 +254,13 @@ pub fn picked_keys(parts: &[(&Keys, Option<&KeyCodes>)], picks: &[(usize, usize)
 /// The same, of each row a key of one column alone. Fails on keys that do not decode.
 pub fn picked_column(
     parts: &[(&Keys, Option<&KeyCodes>)],
-    picks: &[(usize, usize)],
+    picks: &[Pick],
     types: &[DataType],
     position: usize,
 ) -> Result<Keys> {
-    try_written(picks.len(), picks, |&(part, row), out| {
-        let (keys, codes) = parts[part];
-        let key = keys.value(row);
+    try_written(picks.len(), picks, |pick, out| {
+        let (keys, codes) = parts[pick.part()];
+        let key = keys.value(pick.row());
         match codes {
             None => put(split_column(key, types, position)?, out),
             // A key that was written before the column was added has nothing of it.

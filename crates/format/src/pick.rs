@@ -1,0 +1,46 @@
+//! Rows of several parts, each given as part and row: what gathers rows goes through a list of them once per column.
+
+/// A row of one of several parts, in the order of the parts. Eight bytes, as many of them lie between a draw and its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pick {
+    part: u32,
+    row: u32,
+}
+
+impl Pick {
+    /// Panics if there are 2^32 parts, or as many rows in one.
+    #[inline]
+    pub fn new(part: usize, row: usize) -> Pick {
+        let number = |number: usize| u32::try_from(number).expect("parts and rows have 32 bits");
+        Pick { part: number(part), row: number(row) }
+    }
+
+    /// The same of numbers that have 32 bits.
+    #[inline]
+    pub fn of(part: u32, row: u32) -> Pick {
+        Pick { part, row }
+    }
+
+    /// The number of the part.
+    #[inline]
+    pub fn part(self) -> usize {
+        self.part as usize
+    }
+
+    /// The number of the row in its part.
+    #[inline]
+    pub fn row(self) -> usize {
+        self.row as usize
+    }
+
+    /// All rows of some parts, given by their lengths, one part behind the other.
+    pub fn all(lens: impl IntoIterator<Item = usize>) -> Vec<Pick> {
+        let of_part = |(part, len): (usize, usize)| (0..len).map(move |row| Pick::new(part, row));
+        lens.into_iter().enumerate().flat_map(of_part).collect()
+    }
+
+    /// The same rows as Arrow's kernels take them.
+    pub(crate) fn pairs(picks: &[Pick]) -> Vec<(usize, usize)> {
+        picks.iter().map(|pick| (pick.part(), pick.row())).collect()
+    }
+}
