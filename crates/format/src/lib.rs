@@ -24,6 +24,7 @@ pub mod schema;
 pub mod value_bytes;
 pub mod key;
 pub mod text_codes;
+mod gathered;
 pub mod rows;
 pub mod page;
 pub mod extents;

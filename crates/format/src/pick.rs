@@ -1,5 +1,8 @@
 //! Rows of several parts, each given as part and row: what gathers rows goes through a list of them once per column.
 
+use arrow_array::Array;
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+
 /// A row of one of several parts, in the order of the parts. Eight bytes, as many of them lie between a draw and its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pick {
@@ -38,9 +41,19 @@ impl Pick {
         let of_part = |(part, len): (usize, usize)| (0..len).map(move |row| Pick::new(part, row));
         lens.into_iter().enumerate().flat_map(of_part).collect()
     }
+}
 
-    /// The same rows as Arrow's kernels take them.
-    pub(crate) fn pairs(picks: &[Pick]) -> Vec<(usize, usize)> {
-        picks.iter().map(|pick| (pick.part(), pick.row())).collect()
+/// Which of the rows at `picks` are null, of a column's parts; `None` if none is.
+pub(crate) fn nulls_at(parts: &[&dyn Array], picks: &[Pick]) -> Option<NullBuffer> {
+    if parts.iter().all(|part| part.null_count() == 0) {
+        return None;
     }
+    let nulls: Vec<Option<&NullBuffer>> = parts.iter().map(|part| part.nulls()).collect();
+    let is_valid = |pick: &Pick| nulls[pick.part()].is_none_or(|nulls| nulls.is_valid(pick.row()));
+    // Mostly so: of rows that were deleted, which have no values, none is picked to be shown.
+    if picks.iter().all(is_valid) {
+        return None;
+    }
+    let validity = BooleanBuffer::collect_bool(picks.len(), |at| is_valid(&picks[at]));
+    Some(NullBuffer::new(validity))
 }

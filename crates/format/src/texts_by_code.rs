@@ -15,7 +15,7 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::DataType;
 use arrow_select::take::take;
 
-use crate::pick::Pick;
+use crate::pick::{Pick, nulls_at};
 
 /// Whether a column is one of texts by code.
 pub fn is_by_code(array: &dyn Array) -> bool {
@@ -218,24 +218,25 @@ pub fn concatenated(pieces: &[&dyn Array], concat: impl Fn(&[&dyn Array]) -> Arr
 
 /// Texts of several columns, by code or not. Panics if they take more than 2 GiB.
 pub fn picked(columns: &[&dyn Array], picks: &[Pick]) -> ArrayRef {
+    let (offsets, bytes) = bytes_at(columns, picks);
+    let texts = StringArray::try_new(offsets, bytes, nulls_at(columns, picks));
+    Arc::new(texts.expect("texts are whole"))
+}
+
+/// The strings at `picks`, one behind the other, and where each begins and the last ends. Panics if they take more than 2 GiB.
+pub(crate) fn bytes_at(columns: &[&dyn Array], picks: &[Pick]) -> (OffsetBuffer<i32>, Buffer) {
     let strings: Vec<Strings<'_>> =
-        columns.iter().map(|column| Strings::of(*column).expect("columns of texts")).collect();
+        columns.iter().map(|column| Strings::of(*column).expect("columns of strings")).collect();
     let total = picks.iter().map(|pick| strings[pick.part()].byte_len(pick.row())).sum();
     let mut bytes = Vec::with_capacity(total);
     let mut offsets: Vec<i32> = Vec::with_capacity(picks.len() + 1);
     offsets.push(0);
-    let mut present = Vec::with_capacity(picks.len());
     for pick in picks {
-        let text = strings[pick.part()].at(pick.row());
-        bytes.extend_from_slice(text.unwrap_or_default());
-        offsets.push(i32::try_from(bytes.len()).expect("texts of some rows stay below 2 GiB"));
-        present.push(text.is_some());
+        let string = strings[pick.part()].at(pick.row());
+        bytes.extend_from_slice(string.unwrap_or_default());
+        offsets.push(i32::try_from(bytes.len()).expect("strings of some rows stay below 2 GiB"));
     }
-    let nulls = NullBuffer::from(present);
-    let nulls = (nulls.null_count() > 0).then_some(nulls);
-    let texts =
-        StringArray::try_new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls);
-    Arc::new(texts.expect("texts are whole"))
+    (OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes))
 }
 
 #[cfg(test)]
@@ -299,10 +300,11 @@ mod tests {
         let apart = column(&[Some(1), Some(0)], &other);
         let flat = list(&["d", "e"]);
         let nulls = new_null_array(one.data_type(), 2);
-        let picks = [(1, 1), (0, 1), (1, 0), (0, 0)].map(|(part, row)| Pick::new(part, row));
+        let pairs = [(1, 1), (0, 1), (1, 0), (0, 0)];
+        let picks = pairs.map(|(part, row)| Pick::new(part, row));
         let of = |columns: [&ArrayRef; 2]| {
             let columns: Vec<&dyn Array> = columns.iter().map(|column| column.as_ref()).collect();
-            let mixed = |arrays: &[&dyn Array]| interleave(arrays, &Pick::pairs(&picks)).unwrap();
+            let mixed = |arrays: &[&dyn Array]| interleave(arrays, &pairs).unwrap();
             let rows = interleaved(&columns, &picks, mixed)?;
             let by_code = is_by_code(&rows);
             let texts = plain(&rows);

@@ -14,7 +14,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const RUNS: i64 = 8;
 const ROWS_PER_RUN: i64 = 60_000;
 /// What a merge notes of each row.
-const PICK_BYTES: u64 = 16;
+const PICK_BYTES: u64 = 8;
 
 struct Taken {
     /// The most that an append and the compaction of all runs took together, beside the runs that were there.

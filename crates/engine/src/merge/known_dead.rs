@@ -95,9 +95,8 @@ impl KnownDead {
     /// Whether it is known that a row is dead.
     #[inline]
     pub fn is_dead(&self, place: Place) -> bool {
-        self.of[place.piece as usize]
-            .as_ref()
-            .is_some_and(|known| !known.alive.contains(place.ordinal))
+        let known = self.of.get(place.piece as usize).and_then(Option::as_ref);
+        known.is_some_and(|known| !known.alive.contains(place.ordinal))
     }
 
     /// Leaves of some places those that are not known to be dead. Without a branch, as no processor guesses which are.

@@ -29,7 +29,7 @@ const ROUND: usize = 4096;
 /// Tries per row after which draws by rejection are given up.
 const TRIES: usize = 16;
 /// What a drawn row takes besides its values: its number, its place, its turn and where it was fetched to.
-const DRAWN_BYTES: usize = 48;
+const DRAWN_BYTES: usize = 32;
 
 /// What one draw picks.
 pub enum SamplingUnit {

@@ -5,19 +5,14 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, UInt32Array, new_null_array,
-};
-use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
-use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
 use crate::byte_bounds;
 use crate::error::Result;
-use crate::key::fixed::{typed, with_fixed_type};
+use crate::gathered::gathered;
 use crate::key::{
     KeyCodes, Keys, coded_alike, decode_column, decode_picked, leading_word, picked_column,
     picked_keys, settled, shared_len,
@@ -318,14 +313,10 @@ impl Rows {
             assert_eq!(part.values.len(), first.values.len(), "parts hold different columns");
             assert!(part.has_codes_of(first), "keys of the parts are by different codes");
         }
-        let pairs = LazyCell::new(|| Pick::pairs(picks));
         let column = |of: &dyn Fn(&Rows) -> &dyn Array| {
             let arrays: Vec<&dyn Array> = parts.iter().map(|part| of(part)).collect();
-            let plain = |arrays: &[&dyn Array]| {
-                interleaved_numbers(arrays, picks)
-                    .unwrap_or_else(|| interleave(arrays, &pairs).expect(OVERFULL))
-            };
-            interleaved(&arrays, picks, plain).unwrap_or_else(|| plain(&arrays))
+            interleaved(&arrays, picks, |codes| gathered(codes, picks))
+                .unwrap_or_else(|| gathered(&arrays, picks))
         };
         let keys = || {
             let keys: Vec<&Keys> = parts.iter().map(|part| part.keys()).collect();
@@ -353,7 +344,8 @@ impl Rows {
         parts.iter().all(|part| columns().all(|column| is_held(part, column)))
     }
 
-    /// The projected columns of the rows at `picks`, of parts that hold all columns; keys are without codes. Parts are such that they [may be](Rows::may_be_picked). Panics if strings of a column take more than 2 GiB.
+    /// The projected columns of the rows at `picks`, of parts that hold all columns; keys are without codes. Parts are such that they
+    /// [may be](Rows::may_be_picked). Panics if strings of a column take more than 2 GiB.
     pub fn picked(parts: &[&Rows], picks: &[Pick], projection: &Projection) -> Rows {
         let keys = || match parts.iter().any(|part| part.codes.is_some()) {
             true => picked_keys(&Rows::keys_of(parts), picks),
@@ -362,15 +354,13 @@ impl Rows {
                 Keys::interleave(&keys, picks)
             }
         };
-        let pairs = LazyCell::new(|| Pick::pairs(picks));
         let column = |&index: &usize| -> ArrayRef {
             let arrays: Vec<&dyn Array> =
                 parts.iter().map(|part| &*part.values[index] as _).collect();
-            if arrays.iter().any(|array| is_by_code(*array)) {
-                return picked(&arrays, picks);
+            match arrays.iter().any(|array| is_by_code(*array)) {
+                true => picked(&arrays, picks),
+                false => gathered(&arrays, picks),
             }
-            interleaved_numbers(&arrays, picks)
-                .unwrap_or_else(|| interleave(&arrays, &pairs).expect(OVERFULL))
         };
         Rows {
             len: picks.len(),
@@ -653,37 +643,6 @@ impl Rows {
         let codes = self.codes.as_ref().map_or(0, |codes| codes.allocated_bytes());
         keys + codes + self.values.iter().map(|array| array.get_buffer_memory_size()).sum::<usize>()
     }
-}
-
-/// What [`interleave`] makes of columns of numbers or times; nothing of others. Fewer instructions a row, so a processor waits for the
-/// memory of more rows at a time.
-fn interleaved_numbers(arrays: &[&dyn Array], picks: &[Pick]) -> Option<ArrayRef> {
-    let data_type = arrays.first()?.data_type();
-    if arrays.iter().any(|array| array.data_type() != data_type) {
-        return None;
-    }
-    with_fixed_type!(data_type, T => {
-        let parts: Vec<&[<T as ArrowPrimitiveType>::Native]> =
-            arrays.iter().map(|array| &array.as_primitive::<T>().values()[..]).collect();
-        let values: Vec<_> = picks.iter().map(|pick| parts[pick.part()][pick.row()]).collect();
-        let array = PrimitiveArray::<T>::new(values.into(), interleaved_nulls(arrays, picks));
-        Some(typed(array, data_type))
-    }, None)
-}
-
-/// Which of some rows of some columns are null; `None` if none is.
-fn interleaved_nulls(arrays: &[&dyn Array], picks: &[Pick]) -> Option<NullBuffer> {
-    if arrays.iter().all(|array| array.null_count() == 0) {
-        return None;
-    }
-    let nulls: Vec<Option<&NullBuffer>> = arrays.iter().map(|array| array.nulls()).collect();
-    let is_valid = |pick: &Pick| nulls[pick.part()].is_none_or(|nulls| nulls.is_valid(pick.row()));
-    // Mostly so: of rows that were deleted, which have no values, none is picked to be shown.
-    if picks.iter().all(is_valid) {
-        return None;
-    }
-    let validity = BooleanBuffer::collect_bool(picks.len(), |at| is_valid(&picks[at]));
-    Some(NullBuffer::new(validity))
 }
 
 /// Bytes of some keys without codes: of one key those that it has, of several by code a bound.
