@@ -36,7 +36,8 @@ fn drawn(table: &TableSnapshot, seed: u64) -> Vec<Vec<i64>> {
     let mut drawn = Vec::new();
     for selection in selections {
         for weight in [None, Some("weight".to_string())] {
-            for (n, replace) in [(1, false), (40, false), (40, true), (5_000, false)] {
+            for (n, replace) in [(1, false), (40, false), (40, true), (5_000, false), (5_000, true)]
+            {
                 let (selection, weight) = (selection.clone(), weight.clone());
                 let (seed, at_most) = (Some(seed), true);
                 let request = SampleRequest {
