@@ -199,7 +199,7 @@ impl AliveRows {
 }
 
 /// Where in a byte its set bits are.
-const BITS_OF_BYTE: [[u8; 8]; 256] = {
+static BITS_OF_BYTE: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut byte = 0;
     while byte < 256 {
