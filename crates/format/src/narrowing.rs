@@ -1,10 +1,12 @@
 //! Numbers in the narrowest type that holds all of an array, and back.
 //!
-//! Counts, sums and extremes are stored in types that hold every one there can be, and most are far from that. An array
-//! at rest takes what its own numbers need. Nothing is lost: what is restored is what was narrowed, bit by bit.
+//! Counts and sums are stored in types that hold every one there can be, and whole numbers come in 64 bits from whom it does not
+//! matter to. Most are far from that, so an array at rest takes what its own numbers need. Nothing is lost: what is restored is
+//! what was narrowed, bit by bit.
 
 use std::sync::Arc;
 
+use arrow_array::builder::PrimitiveBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
@@ -13,53 +15,56 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, NullArray, PrimitiveArray, new_null_array};
 use arrow_schema::DataType;
 
+use crate::key::fixed::with_fixed_type;
 use crate::texts_by_code::plain;
 use crate::widening::{is_wider, widen};
 
-/// The same numbers in the narrowest type for all of them; of nulls alone, an array without buffers. Arrays of other
-/// types than the widest ones are themselves. O(rows).
+/// Numbers that are made wide before they are copied.
+const WIDENED_AT_ONCE: usize = 1 << 14;
+
+/// Numbers after which it is asked whether a narrower type is out of the question: few, as that is mostly known at once.
+const LOOKED_AT: usize = 1024;
+
+/// The same numbers in the narrowest type for all of them; of nulls alone, an array without buffers. Arrays of other types are
+/// themselves. O(rows), and less where the first numbers need all bits of their type.
 pub fn narrowed(array: &ArrayRef) -> ArrayRef {
-    let is_wide = matches!(
-        array.data_type(),
-        DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Decimal128(..)
-    );
-    if is_wide && array.null_count() == array.len() {
+    let is_number = narrows(array.data_type());
+    if is_number && array.null_count() == array.len() {
         return Arc::new(NullArray::new(array.len()));
     }
-    match array.data_type() {
-        DataType::Int64 => {
-            let numbers = array.as_primitive::<Int64Type>();
-            let (least, greatest) = extremes(numbers);
-            match i32::try_from(least).and(i32::try_from(greatest)) {
-                Ok(_) => signed(numbers, (least, greatest), |number| number),
-                Err(_) => array.clone(),
-            }
-        }
-        DataType::Decimal128(..) => {
-            let numbers = array.as_primitive::<Decimal128Type>();
-            let (least, greatest) = extremes(numbers);
-            match (i64::try_from(least), i64::try_from(greatest)) {
-                (Ok(least), Ok(greatest)) => {
-                    signed(numbers, (least, greatest), |number| number as i64)
-                }
-                _ => array.clone(),
-            }
-        }
-        DataType::UInt64 => unsigned(array.as_primitive()),
+    let narrow = match array.data_type() {
+        DataType::Int16 => signed::<Int16Type>(array, i64::from),
+        DataType::Int32 => signed::<Int32Type>(array, i64::from),
+        DataType::Int64 => signed::<Int64Type>(array, |number| number),
+        DataType::Decimal128(..) => decimals(array.as_primitive()),
+        DataType::UInt16 => unsigned::<UInt16Type>(array, u64::from),
+        DataType::UInt32 => unsigned::<UInt32Type>(array, u64::from),
+        DataType::UInt64 => unsigned::<UInt64Type>(array, |number| number),
         DataType::Float64 => {
-            let numbers = array.as_primitive::<Float64Type>();
             let is_kept = |number: f64| f64::from(number as f32).to_bits() == number.to_bits();
-            let are_kept = match numbers.null_count() {
-                0 => numbers.values().iter().all(|&number| is_kept(number)),
-                _ => numbers.iter().flatten().all(is_kept),
-            };
-            if are_kept {
-                mapped::<_, Float32Type>(numbers, |number| number as f32)
-            } else {
-                array.clone()
-            }
+            let numbers = array.as_primitive::<Float64Type>();
+            all(numbers, is_kept).then(|| mapped::<_, Float32Type>(numbers, |number| number as f32))
         }
-        _ => array.clone(),
+        _ => None,
+    };
+    narrow.unwrap_or_else(|| array.clone())
+}
+
+/// Whether arrays of a type may be [`narrowed`].
+pub fn narrows(data_type: &DataType) -> bool {
+    let has_narrower = [DataType::Int8, DataType::UInt8, DataType::Float32];
+    has_narrower.iter().any(|narrow| is_wider(narrow, data_type))
+        || matches!(data_type, DataType::Decimal128(..))
+}
+
+/// Whether an array of the one type may be what an array of the other was [`narrowed`] to.
+pub fn may_be_restored(held: &DataType, data_type: &DataType) -> bool {
+    match (held, data_type) {
+        (DataType::Null, _) => narrows(data_type),
+        (_, DataType::Decimal128(..)) => {
+            *held == DataType::Int64 || is_wider(held, &DataType::Int64)
+        }
+        _ => is_wider(held, data_type),
     }
 }
 
@@ -85,55 +90,102 @@ pub fn restored(array: &ArrayRef, data_type: &DataType) -> ArrayRef {
     }
 }
 
-/// Numbers of one array that were [`narrowed`] piece by piece, in the narrowest type for all of them. O(rows).
-pub fn alike(pieces: &mut [ArrayRef]) {
-    let holds_more = |a: &DataType, b: &DataType| {
-        // A decimal was left as it is where its numbers are more than the others can be.
-        a != b && (*b == DataType::Null || matches!(a, DataType::Decimal128(..)) || is_wider(b, a))
+/// The type that holds all numbers of arrays that were [`narrowed`] from one type apart. Panics if there is none of them.
+pub fn widest<'a>(types: impl IntoIterator<Item = &'a DataType>) -> &'a DataType {
+    let types = types.into_iter();
+    let wider = |most: &'a DataType, of: &'a DataType| {
+        let holds_more = *most == DataType::Null || may_be_restored(most, of);
+        if holds_more { of } else { most }
     };
-    let types = pieces.iter().map(|piece| piece.data_type());
-    let widest = types.reduce(|most, of| if holds_more(of, most) { of } else { most });
-    let Some(widest) = widest.cloned() else { return };
-    pieces.iter_mut().for_each(|piece| *piece = restored(piece, &widest));
+    types.reduce(wider).expect("at least one type")
 }
 
-/// The least number that is not null, and the greatest. There is one.
-fn extremes<T: ArrowPrimitiveType<Native: Ord>>(
-    numbers: &PrimitiveArray<T>,
-) -> (T::Native, T::Native) {
-    let first = numbers.iter().flatten().next().expect("not all are null");
-    let widen = |(least, greatest): (T::Native, T::Native), number: T::Native| {
-        (least.min(number), greatest.max(number))
-    };
-    match numbers.null_count() {
-        0 => numbers.values().iter().copied().fold((first, first), widen),
-        _ => numbers.iter().flatten().fold((first, first), widen),
+/// Numbers of one array that were [`narrowed`] piece by piece, one piece behind the other in the narrowest type for all of them; `None`
+/// if the pieces have one type. O(rows), with no memory but the result's and that of some rows; a piece is freed once it is copied.
+pub fn widened_together(pieces: &mut Vec<ArrayRef>) -> Option<ArrayRef> {
+    let widest = widest(pieces.iter().map(|piece| piece.data_type())).clone();
+    if pieces.iter().all(|piece| *piece.data_type() == widest) {
+        return None;
     }
+    let rows = pieces.iter().map(|piece| piece.len()).sum();
+    with_fixed_type!(&widest, T => {
+        let mut numbers = PrimitiveBuilder::<T>::with_capacity(rows).with_data_type(widest.clone());
+        for piece in pieces.drain(..) {
+            for first in (0..piece.len()).step_by(WIDENED_AT_ONCE) {
+                let some = piece.slice(first, WIDENED_AT_ONCE.min(piece.len() - first));
+                numbers.append_array(restored(&some, &widest).as_primitive());
+            }
+        }
+        Some(Arc::new(numbers.finish()))
+    }, panic!("no numbers are narrowed from {widest}"))
+}
+
+/// Whether all numbers that are not null pass a test, which is given up soon after one does not.
+fn all<T: ArrowPrimitiveType>(
+    numbers: &PrimitiveArray<T>,
+    mut passes: impl FnMut(T::Native) -> bool,
+) -> bool {
+    match numbers.null_count() {
+        0 => numbers.values().iter().all(|&number| passes(number)),
+        _ => numbers.iter().flatten().all(passes),
+    }
+}
+
+/// All bits that some numbers need, or some more where they need as many as `bits_max`: what is wanted of each is put together.
+fn bits_of<T: ArrowPrimitiveType>(
+    numbers: &PrimitiveArray<T>,
+    bits_max: u64,
+    bits: impl Fn(T::Native) -> u64,
+) -> u64 {
+    let mut all = 0;
+    let of_some = |some: u64, number: T::Native| some | bits(number);
+    match numbers.null_count() {
+        0 => {
+            for some in numbers.values().chunks(LOOKED_AT) {
+                all |= some.iter().copied().fold(0, of_some);
+                if all >= bits_max {
+                    break;
+                }
+            }
+        }
+        _ => all = numbers.iter().flatten().fold(0, of_some),
+    }
+    all
 }
 
 fn signed<T: ArrowPrimitiveType>(
-    numbers: &PrimitiveArray<T>,
-    (least, greatest): (i64, i64),
-    number: impl Fn(T::Native) -> i64,
-) -> ArrayRef {
-    if i8::try_from(least).and(i8::try_from(greatest)).is_ok() {
-        mapped::<_, Int8Type>(numbers, |value| number(value) as i8)
-    } else if i16::try_from(least).and(i16::try_from(greatest)).is_ok() {
-        mapped::<_, Int16Type>(numbers, |value| number(value) as i16)
-    } else if i32::try_from(least).and(i32::try_from(greatest)).is_ok() {
-        mapped::<_, Int32Type>(numbers, |value| number(value) as i32)
-    } else {
-        mapped::<_, Int64Type>(numbers, number)
+    array: &ArrayRef,
+    number: impl Fn(T::Native) -> i64 + Copy,
+) -> Option<ArrayRef> {
+    let numbers = array.as_primitive::<T>();
+    // Of a number below zero its complement needs as many bits.
+    let magnitude = |value: T::Native| (number(value) ^ (number(value) >> 63)) as u64;
+    let bits_max = 1 << (4 * size_of::<T::Native>() - 1);
+    match bits_of(numbers, bits_max, magnitude) {
+        bits if bits >= bits_max => None,
+        0..0x80 => Some(mapped::<_, Int8Type>(numbers, |value| number(value) as i8)),
+        0x80..0x8000 => Some(mapped::<_, Int16Type>(numbers, |value| number(value) as i16)),
+        _ => Some(mapped::<_, Int32Type>(numbers, |value| number(value) as i32)),
     }
 }
 
-fn unsigned(numbers: &PrimitiveArray<UInt64Type>) -> ArrayRef {
-    match extremes(numbers).1 {
-        0..0x100 => mapped::<_, UInt8Type>(numbers, |number| number as u8),
-        0x100..0x1_0000 => mapped::<_, UInt16Type>(numbers, |number| number as u16),
-        0x1_0000..0x1_0000_0000 => mapped::<_, UInt32Type>(numbers, |number| number as u32),
-        _ => Arc::new(numbers.clone()),
+fn unsigned<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    number: impl Fn(T::Native) -> u64 + Copy,
+) -> Option<ArrayRef> {
+    let numbers = array.as_primitive::<T>();
+    let bits_max = 1 << (4 * size_of::<T::Native>());
+    match bits_of(numbers, bits_max, number) {
+        bits if bits >= bits_max => None,
+        0..0x100 => Some(mapped::<_, UInt8Type>(numbers, |value| number(value) as u8)),
+        0x100..0x1_0000 => Some(mapped::<_, UInt16Type>(numbers, |value| number(value) as u16)),
+        _ => Some(mapped::<_, UInt32Type>(numbers, |value| number(value) as u32)),
     }
+}
+
+fn decimals(numbers: &PrimitiveArray<Decimal128Type>) -> Option<ArrayRef> {
+    all(numbers, |number| i64::try_from(number).is_ok())
+        .then(|| narrowed(&mapped::<_, Int64Type>(numbers, |number| number as i64)))
 }
 
 fn mapped<T: ArrowPrimitiveType, U: ArrowPrimitiveType>(
@@ -147,9 +199,10 @@ fn mapped<T: ArrowPrimitiveType, U: ArrowPrimitiveType>(
 #[cfg(test)]
 mod tests {
     use arrow_array::{
-        BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, StringArray,
-        UInt64Array,
+        BooleanArray, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,
+        Int32Array, Int64Array, StringArray, UInt16Array, UInt32Array, UInt64Array,
     };
+    use arrow_select::concat::concat;
 
     use super::*;
 
@@ -178,12 +231,12 @@ mod tests {
             let whole: ArrayRef = Arc::new(whole.with_precision_and_scale(38, 0).unwrap());
             let mut pieces: Vec<ArrayRef> =
                 (0..3).map(|at| narrowed(&whole.slice(2 * at, 2))).collect();
-            alike(&mut pieces);
-            for (at, piece) in pieces.iter().enumerate() {
-                assert_eq!(*piece.data_type(), expected, "{numbers:?}");
-                let back = restored(piece, whole.data_type());
-                assert_eq!(back.as_ref(), whole.slice(2 * at, 2).as_ref(), "{numbers:?}");
-            }
+            let found = widened_together(&mut pieces).unwrap_or_else(|| {
+                let pieces: Vec<&dyn Array> = pieces.iter().map(|piece| piece.as_ref()).collect();
+                concat(&pieces).unwrap()
+            });
+            assert_eq!(*found.data_type(), expected, "{numbers:?}");
+            assert_eq!(restored(&found, whole.data_type()).as_ref(), whole.as_ref(), "{numbers:?}");
         }
     }
 
@@ -212,6 +265,40 @@ mod tests {
             (u64::MAX, DataType::UInt64),
         ] {
             assert_eq!(there_and_back(Arc::new(UInt64Array::from(vec![0, greatest]))), expected);
+        }
+    }
+
+    #[test]
+    fn integers_of_fewer_bits_are_narrowed_too() {
+        let cases: [(ArrayRef, DataType); 8] = [
+            (Arc::new(Int32Array::from(vec![-32_768, 32_767])), DataType::Int16),
+            (Arc::new(Int32Array::from(vec![-128, 0])), DataType::Int8),
+            (Arc::new(Int32Array::from(vec![32_768])), DataType::Int32),
+            (Arc::new(Int16Array::from(vec![-128, 127])), DataType::Int8),
+            (Arc::new(Int16Array::from(vec![-129])), DataType::Int16),
+            (Arc::new(UInt32Array::from(vec![65_535])), DataType::UInt16),
+            (Arc::new(UInt32Array::from(vec![65_536])), DataType::UInt32),
+            (Arc::new(UInt16Array::from(vec![Some(255), None])), DataType::UInt8),
+        ];
+        for (array, expected) in cases {
+            assert_eq!(there_and_back(array), expected);
+        }
+    }
+
+    #[test]
+    fn one_number_of_many_decides_wherever_it_stands() {
+        for at in [0, 1, LOOKED_AT - 1, LOOKED_AT, 3 * LOOKED_AT] {
+            for (number, expected) in [
+                (1i64 << 31, DataType::Int64),
+                (-(1 << 31) - 1, DataType::Int64),
+                (-(1 << 31), DataType::Int32),
+                (40_000, DataType::Int32),
+                (-129, DataType::Int16),
+            ] {
+                let mut numbers = vec![0; 3 * LOOKED_AT + 1];
+                numbers[at] = number;
+                assert_eq!(there_and_back(Arc::new(Int64Array::from(numbers))), expected);
+            }
         }
     }
 
@@ -250,8 +337,9 @@ mod tests {
         assert_eq!(narrowed(&nulls).get_buffer_memory_size(), 0);
         assert_eq!(there_and_back(nulls), DataType::Null);
         there_and_back(Arc::new(Int64Array::from(Vec::<i64>::new())));
-        let others: [ArrayRef; 3] = [
-            Arc::new(Int32Array::from(vec![1])),
+        let others: [ArrayRef; 4] = [
+            Arc::new(Int8Array::from(vec![1])),
+            Arc::new(Float32Array::from(vec![0.5])),
             Arc::new(StringArray::from(vec!["a"])),
             Arc::new(BooleanArray::from(vec![true])),
         ];

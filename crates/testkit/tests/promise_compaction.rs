@@ -34,7 +34,8 @@ impl Taken {
         let table = table.unwrap();
         let batch = |run: i64| {
             let ids = (0..ROWS_PER_RUN).map(|row| key(run, row));
-            let values = (0..ROWS_PER_RUN).map(|row| row % 100);
+            // One run has numbers of eight bytes, others of one: so has what is made of them.
+            let values = (0..ROWS_PER_RUN).map(|row| (row % 100) << if run == 0 { 50 } else { 0 });
             let arrays: Vec<ArrayRef> = vec![
                 Arc::new(Int64Array::from_iter_values(ids)),
                 Arc::new(Int64Array::from_iter_values(values)),

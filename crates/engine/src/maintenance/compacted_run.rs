@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use drillcore_format::key::KeyCodes;
 use drillcore_format::rows::{Layout, Projection, Rows};
@@ -24,7 +25,8 @@ const COMBINED_ROWS: usize = 1 << 14;
 
 /// The bytes of memory that [`compacted`] takes beside those of the runs, until it is done. O(runs * (log runs + columns)).
 pub fn compaction_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
-    let copy = total_bytes(runs) + coding_bytes(layout, runs) + text_coding_bytes(layout, runs);
+    let codes = coding_bytes(layout, runs) + text_coding_bytes(layout, runs);
+    let copy = total_bytes(runs) + codes + widening_bytes(layout, runs);
     if TablePolicy::of(layout).fold().combines() {
         return copy + total_bytes(runs);
     }
@@ -82,12 +84,30 @@ fn text_coding_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
     codes + if are_spelled { strings } else { 0 }
 }
 
+/// What numbers of runs that hold them in narrow types may take more in a type that holds those of all, with a bit per row for those
+/// that are null. O(runs * columns).
+fn widening_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
+    let of_column = |at: usize| {
+        let columns = || runs.iter().filter_map(move |run| run.held_rows().values().get(at));
+        let width = |column: &ArrayRef| column.data_type().primitive_width().unwrap_or(0);
+        let widest = columns().map(width).max().unwrap_or(0);
+        let are_null =
+            |column: &ArrayRef| column.nulls().is_none() && column.logical_null_count() > 0;
+        let bits = if columns().any(are_null) { 1 } else { 0 };
+        let more = |column: &ArrayRef| {
+            column.len() * (widest - width(column)) + bits * column.len().div_ceil(8)
+        };
+        columns().map(more).sum::<usize>() as u64
+    };
+    (0..layout.value_types().len()).map(of_column).sum()
+}
+
 /// Runs that are held in the same way, so that keys compare and rows fit together.
 struct HeldAlike {
     runs: Vec<Piece>,
     /// What codes in keys stand for.
     codes: Option<Arc<KeyCodes>>,
-    /// All columns, in the types in which the runs hold them.
+    /// All columns, of texts in the types in which the runs hold them.
     all: Projection,
 }
 
@@ -138,7 +158,7 @@ fn are_disjoint(ends: &[(&[u8], &[u8])]) -> bool {
 /// One run with the rows of several neighbours; none if all of them were erased.
 ///
 /// Rows are copied once: where keys overlap by their places in the order of the keys, else one run behind the other, as they are
-/// held. But rows that may be combined are so in batches, in the types that hold them, and these are copied together.
+/// held. But rows that may be combined are so in batches, each in the narrowest types for it, and these are copied together.
 pub fn compacted(
     layout: &Layout,
     runs: &[Piece],
@@ -149,8 +169,10 @@ pub fn compacted(
     // What is compacted is less than an array can hold, as it is held.
     let HeldAlike { runs, codes, all } = held_alike(layout, runs);
     let runs = &*runs;
-    let source = |run: &Piece| PieceSource::whole(run.clone(), all.clone(), Direction::Forward);
     let fold = TablePolicy::of(layout).fold();
+    let source = |run: &Piece| {
+        PieceSource::whole(run.clone(), all.clone(), Direction::Forward).in_held_types()
+    };
     let sources = runs.iter().map(source).enumerate();
     let (mut carried, sources) = CarriedLiveness::of(layout, &fold, runs, sources);
     let mut sources: Vec<Option<_>> = sources.into_iter().map(Some).collect();
@@ -177,7 +199,7 @@ pub fn compacted(
                     let mut merger =
                         Merger::new(sources, Direction::Forward, fold.clone(), COMBINED_ROWS)?;
                     while let Some(rows) = merger.next_rows()? {
-                        parts.push(TablePolicy::of(layout).kept(carried.take(rows)));
+                        parts.push(carried.take(rows).narrowed());
                     }
                 }
             }
@@ -202,4 +224,39 @@ pub fn compacted(
 
 pub fn total_bytes(runs: &[Arc<Run>]) -> u64 {
     runs.iter().map(|run| run.bytes()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, RecordBatch};
+    use arrow_schema::{Field, Schema};
+    use drillcore_format::ids::{Lsn, LsnRange};
+    use drillcore_format::schema::TableSchema;
+
+    use super::*;
+
+    #[test]
+    fn what_is_reserved_holds_numbers_in_the_type_of_the_largest_of_all_runs() {
+        let fields = ["id", "n"].map(|name| Field::new(name, DataType::Int64, false));
+        let columns = Arc::new(Schema::new(fields.to_vec()));
+        let layout = Layout::new(&TableSchema::new(columns.clone(), vec![0]));
+        let (meter, examined) = (MemoryMeter::default(), RowsExamined::default());
+        let run_of = |lsn: u64, number: i64| {
+            let numbers = [(0..1_000).collect::<Vec<i64>>(), vec![number; 1_000]];
+            let arrays = numbers.map(|of| Arc::new(Int64Array::from(of)) as ArrayRef).to_vec();
+            let rows = layout.encode(&RecordBatch::try_new(columns.clone(), arrays).unwrap());
+            let run = UncommittedRun::new(&layout, rows, &meter, &examined).unwrap();
+            run.commit(LsnRange { first: Lsn(lsn), last: Lsn(lsn) })
+        };
+        let runs: Vec<_> = (1..).zip([1, 1 << 40, 2, 300]).map(|(lsn, n)| run_of(lsn, n)).collect();
+        let reserved = compaction_bytes(&layout, &runs);
+        let rows: u64 = runs.iter().map(|run| run.rows()).sum();
+        let narrow = total_bytes(&runs) + rows * PICK_BYTES as u64;
+        // Of two runs from one byte to eight, of one from two.
+        assert_eq!(reserved, narrow + 1_000 * (7 + 7 + 6));
+        let pieces: Vec<Piece> = runs.into_iter().map(Piece::from).collect();
+        let one = compacted(&layout, &pieces, &meter, &examined).unwrap().unwrap();
+        let bytes = one.run().unwrap().bytes() + rows * PICK_BYTES as u64;
+        assert!((narrow..=reserved).contains(&bytes), "{bytes} of {reserved}");
+    }
 }

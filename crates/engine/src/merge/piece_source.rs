@@ -163,10 +163,11 @@ impl PieceSource {
         PieceSource { chunk_bytes, ..self }
     }
 
-    /// The same rows for who decodes them once they are merged: texts by code stay so, and what is moved of a row is a code.
-    pub fn by_held_texts(mut self) -> PieceSource {
+    /// The same rows for who decodes them once they are merged, in the types in which a run holds them: what is moved of a row are
+    /// codes of texts, and narrow numbers.
+    pub fn in_held_types(mut self) -> PieceSource {
         if let Some(run) = self.piece.run() {
-            self.projection = run.held_rows().by_held_texts(&self.projection);
+            self.projection = run.held_rows().in_held_types(&self.projection);
             self.reader = SequentialReader::of_rows(self.piece.clone(), self.projection.clone());
         }
         self

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::BooleanArray;
+use arrow_schema::DataType;
 use drillcore_format::ids::{Lsn, LsnRange};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::{Bound, KeyFences, Keys, RankSearch};
@@ -26,7 +27,6 @@ use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::set_index::SetIndex;
 use crate::pieces::times::{first_time, times};
 use crate::pieces::weight_index::WeightIndex;
-use crate::policy::table_policy::TablePolicy;
 use crate::policy::tombstones::flags;
 
 /// The first key and the last.
@@ -35,7 +35,7 @@ type KeyEnds = (Box<[u8]>, Box<[u8]>);
 /// Sorted rows in memory; ties in commit order, oldest first.
 #[derive(Debug)]
 pub struct Run {
-    /// Those of a rollup table are [narrowed](Rows::narrowed). Keys may be [by code](drillcore_format::key::KeyCodes), and columns of
+    /// They are [narrowed](Rows::narrowed). Keys may be [by code](drillcore_format::key::KeyCodes), and columns of
     /// [texts](drillcore_format::texts_by_code).
     rows: Rows,
     spelled: Spelled,
@@ -67,7 +67,7 @@ pub struct Earliest {
     pub time: i64,
 }
 
-/// What rows by code take as they are read.
+/// What rows by code, and with narrow numbers, take as they are read.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spelled {
     /// Bytes that a row has more than as it is held, on average.
@@ -76,6 +76,8 @@ struct Spelled {
     lists: u64,
     /// Bytes of all keys and strings, or more.
     strings: usize,
+    /// Bytes of all numbers outside of keys.
+    numbers: usize,
 }
 
 /// A run before it has its place in the commit order.
@@ -92,7 +94,7 @@ impl UncommittedRun {
         meter: &MemoryMeter,
         examined: &RowsExamined,
     ) -> Result<UncommittedRun> {
-        let rows = TablePolicy::of(layout).kept(rows);
+        let rows = rows.narrowed();
         let indexed = layout.schema().set.as_ref().map(|set| &set.indexed);
         let sets = match indexed.filter(|indexed| !indexed.is_none()) {
             None => None,
@@ -116,7 +118,7 @@ impl UncommittedRun {
         let earliest = earliest(layout, &rows, first)?;
         let tombstones = flags(layout, &rows).map_or(0, BooleanArray::true_count) as u64;
         let run = Run {
-            spelled: Spelled::of(&rows),
+            spelled: Spelled::of(&rows, layout.value_types()),
             rows,
             spelled_ends,
             fences,
@@ -148,15 +150,15 @@ impl UncommittedRun {
         self.run.bytes()
     }
 
-    /// Bytes of the run, or of its keys and strings as they are logged, whichever is more. O(rows) if these may exceed `limit`.
+    /// Bytes of the run, or of its keys and values as they are logged, whichever is more. O(rows) if these may exceed `limit`.
     pub fn bytes_or_logged(&self, limit: u64) -> u64 {
         let Run { rows, spelled, .. } = &*self.run;
-        let most = spelled.strings as u64;
-        let strings = match most > limit {
-            true => rows.string_bytes_by_row().into_iter().sum::<usize>() as u64,
+        let most = spelled.strings;
+        let strings = match (most + spelled.numbers) as u64 > limit {
+            true => rows.string_bytes_by_row().into_iter().sum::<usize>(),
             false => most,
         };
-        self.bytes().max(strings)
+        self.bytes().max((strings + spelled.numbers) as u64)
     }
 
     /// Gives the run its place. O(1), without memory being asked for.
@@ -170,13 +172,18 @@ impl UncommittedRun {
 const SPELLED_ROWS: usize = 64;
 
 impl Spelled {
-    fn of(rows: &Rows) -> Spelled {
+    fn of(rows: &Rows, types: &[DataType]) -> Spelled {
         let CodedTexts { more, lists, strings } = rows.coded_texts();
         let lists_of_keys = rows.key_codes().map_or(0, |codes| codes.allocated_bytes());
+        let numbers = rows.number_bytes(types);
+        let held: Vec<DataType> =
+            rows.values().iter().map(|array| array.data_type().clone()).collect();
+        let more = more + numbers.saturating_sub(rows.number_bytes(&held));
         Spelled {
             more_per_row: more_per_key(rows) + (more / rows.len().max(1)) as u64,
             lists: (lists_of_keys + lists) as u64,
             strings,
+            numbers,
         }
     }
 }
@@ -437,7 +444,7 @@ impl Run {
         }
     }
 
-    /// All rows, to look at some that have been found, if that copies none.
+    /// All rows as they are held, to look at some that have been found, if that copies none.
     pub fn shared(&self, projection: &Projection) -> Option<Rows> {
         self.rows.shared(projection)
     }
@@ -465,7 +472,7 @@ impl Run {
         self.examined.add(rows);
     }
 
-    /// The rows `from..to`, without copying them.
+    /// The rows `from..to`. Copies no more of them than narrow numbers and keys by code.
     pub fn slice(&self, from: u64, to: u64, projection: &Projection) -> Rows {
         self.examined.add((to - from) as usize);
         self.rows.project(projection, from as usize..to as usize)

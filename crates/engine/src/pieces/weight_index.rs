@@ -6,7 +6,8 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use arrow_array::{Array, ArrayRef, UInt32Array};
+use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow_schema::DataType;
 use arrow_select::take::take;
 use drillcore_format::narrowing::narrowed;
 use drillcore_format::weight::{NoWeight, load, row_of_unit, running_sums, units_in};
@@ -24,6 +25,8 @@ pub struct WeightIndex {
     values: ArrayRef,
     /// The sum over the rows before row `number * STRIDE`, then over all rows.
     sums: Vec<u128>,
+    /// Bytes of weights that the column does not hold.
+    added: usize,
 }
 
 impl WeightIndex {
@@ -32,20 +35,24 @@ impl WeightIndex {
     /// # Errors
     /// `Corrupt` if a value is no weight: appends refuse those.
     pub fn new(values: &ArrayRef) -> Result<WeightIndex> {
-        let sums = running_sums(values, STRIDE).map_err(no_weight)?;
-        Ok(WeightIndex { values: values.clone(), sums })
+        let (values, added) = match values.data_type() {
+            // Of tombstones alone, whose weights are null, no numbers are held.
+            DataType::Null => {
+                let nulls = new_null_array(&DataType::UInt8, values.len());
+                let bytes = nulls.get_buffer_memory_size();
+                (nulls, bytes)
+            }
+            _ => (values.clone(), 0),
+        };
+        let sums = running_sums(&values, STRIDE).map_err(no_weight)?;
+        Ok(WeightIndex { values, sums, added })
     }
 
     /// The same for the rows at some ordinals, whose weights are copied, into as few bytes as hold them.
     pub fn of_rows(&self, ordinals: &[u32]) -> Result<WeightIndex> {
         let values = take(&self.values, &UInt32Array::from(ordinals.to_vec()), None)
             .expect("each ordinal is that of a row");
-        // Of nulls alone, which are the weights of tombstones, no numbers would be left.
-        WeightIndex::new(&if values.null_count() < values.len() {
-            narrowed(&values)
-        } else {
-            values
-        })
+        WeightIndex::new(&narrowed(&values))
     }
 
     /// The sum over the rows before `ordinal`.
@@ -61,7 +68,7 @@ impl WeightIndex {
     /// The rows that hold some units, counted from 0 over all rows, each with its units. All are among `rows`, and units ascend.
     /// For each a search that begins where it would end if all weights were alike, and at most a stride.
     pub fn rows_of(&self, units: &[u128], rows: Range<u64>) -> Vec<(u64, u128)> {
-        let WeightIndex { values, sums } = self;
+        let WeightIndex { values, sums, .. } = self;
         let first = rows.start as usize / STRIDE;
         let strides = Strides::new(&sums[first..=(rows.end as usize).div_ceil(STRIDE)]);
         let (mut stride, mut row, mut before) = (usize::MAX, 0, 0);
@@ -89,14 +96,14 @@ impl WeightIndex {
         rows
     }
 
-    /// Bytes of the sums.
+    /// Bytes of the sums, and of weights that the column does not hold.
     pub fn allocated_bytes(&self) -> usize {
-        self.sums.capacity() * size_of::<u128>()
+        self.sums.capacity() * size_of::<u128>() + self.added
     }
 
     /// Bytes of the sums and of the weights.
     pub fn bytes_with_values(&self) -> usize {
-        self.allocated_bytes() + self.values.get_buffer_memory_size()
+        self.allocated_bytes() - self.added + self.values.get_buffer_memory_size()
     }
 }
 

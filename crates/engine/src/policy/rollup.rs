@@ -16,6 +16,7 @@ use arrow_array::{
 };
 use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
+use drillcore_format::narrowing::restored;
 use drillcore_format::rows::{Groups, Layout, Rows};
 use drillcore_format::schema::{Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema};
 
@@ -75,7 +76,7 @@ pub fn partial_rows(
     Rows::new(len, None, values).with_keys(keys, codes.map(Arc::new))
 }
 
-/// Folds groups of rows with all values, each in the order of its rows.
+/// Folds groups of rows with all values, which may be held narrowed, each in the order of its rows.
 ///
 /// # Errors
 /// `Corrupt` if a count or a sum of integers fits its type no more, which needs more events than there can be.
@@ -83,6 +84,8 @@ pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, groups: &Groups) -> R
     if groups.len() == rows.len() {
         return Ok(rows.clone());
     }
+    // What is added up has types that hold every sum.
+    let rows = &rows.restored(layout.value_types());
     let sums = Sums { groups };
     let mut values = no_values(layout, groups.len());
     let events = sums.add_counts(rows.value(0))?;
@@ -114,8 +117,8 @@ pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, groups: &Groups) -> R
     })
 }
 
-/// What is shown of whole rows: the given columns of the table's schema. A sum that does not fit matters
-/// only where it is asked for.
+/// What is shown of whole rows, whose values may be held narrowed: the given columns of the table's schema. A sum that does not fit
+/// matters only where it is asked for.
 pub fn shown(
     layout: &Layout,
     rollup: &Rollup,
@@ -123,25 +126,31 @@ pub fn shown(
     columns: &[usize],
 ) -> Result<RecordBatch> {
     let schema = layout.schema();
+    let value = |at: usize| restored(rows.value(at), &layout.value_types()[at]);
+    let events = value(0);
+    let counts = |metric: &Metric| value(counts_of_input(schema, metric));
     let mut values = Vec::with_capacity(rollup.metrics.len());
     for (metric, column) in rollup.metrics.iter().zip(metric_columns(schema)) {
         let at = layout.value_of(column).expect("a metric is not in the key");
-        let stored = rows.value(at);
-        values.push(match (metric.kind, stored.data_type()) {
+        if !columns.contains(&column) {
             // Never looked at, it only keeps the place of its column.
-            _ if !columns.contains(&column) => stored.clone(),
-            (MetricKind::Sum, DataType::Float64) => Arc::new(totals(stored, rows.value(at + 1))),
-            (MetricKind::Sum, _) => narrow(schema.columns.field(column).name(), stored)?,
+            values.push(rows.value(at).clone());
+            continue;
+        }
+        let stored = value(at);
+        values.push(match (metric.kind, stored.data_type()) {
+            (MetricKind::Sum, DataType::Float64) => Arc::new(totals(&stored, &value(at + 1))),
+            (MetricKind::Sum, _) => narrow(schema.columns.field(column).name(), &stored)?,
             (MetricKind::Avg, DataType::Float64) => {
-                let sums = totals(stored, rows.value(at + 1));
-                averages(sums.iter(), input_counts(schema, metric, rows))
+                let (sums, counts) = (totals(&stored, &value(at + 1)), counts(metric));
+                averages(sums.iter(), differing(&counts, &events))
             }
             (MetricKind::Avg, _) => {
-                let sums = stored.as_primitive::<Decimal128Type>();
+                let (sums, counts) = (stored.as_primitive::<Decimal128Type>(), counts(metric));
                 let sums = sums.iter().map(|sum| sum.map(|sum| sum as f64));
-                averages(sums, input_counts(schema, metric, rows))
+                averages(sums, differing(&counts, &events))
             }
-            _ => stored.clone(),
+            _ => stored,
         });
     }
     Ok(plain(schema).decode(&rows.with_values(values), columns)?)
@@ -169,17 +178,12 @@ fn metric_values(layout: &Layout) -> impl Iterator<Item = usize> + '_ {
     metric_columns(layout.schema()).map(first)
 }
 
-/// How many of each row's events have a value in the input of a metric.
-fn input_counts<'r>(
-    schema: &TableSchema,
-    metric: &Metric,
-    rows: &'r Rows,
-) -> impl Iterator<Item = u64> + 'r {
+/// The value that says how many of each row's events have one in the input of a metric.
+fn counts_of_input(schema: &TableSchema, metric: &Metric) -> usize {
     let counted = schema.counted_inputs();
     let place = counted.iter().position(|&column| Some(column) == metric.input);
     // Where nulls are not allowed, all have one.
-    let counts = rows.value(place.map_or(0, |place| 1 + place));
-    differing(counts, rows.value(0))
+    place.map_or(0, |place| 1 + place)
 }
 
 /// Counts that are null where they are as many as the events.

@@ -126,15 +126,6 @@ impl<'l> TablePolicy<'l> {
         }
     }
 
-    /// A batch's stored rows as a run keeps them: metrics have types that no sum exceeds, and rows of several pieces are
-    /// combined before they are shown, so one batch's take less room in narrower types.
-    pub fn kept(&self, rows: Rows) -> Rows {
-        match self.combines() {
-            true => rows.narrowed(),
-            false => rows,
-        }
-    }
-
     /// Rows that came together, with texts by code where that is worth it now. Those that are combined have none but in their keys.
     pub fn settled(&self, rows: Rows) -> Rows {
         match self.combines() {

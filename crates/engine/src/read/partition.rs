@@ -355,7 +355,7 @@ impl Source {
             }
             last => {
                 group.extend(last);
-                let group = group.into_iter().map(PieceSource::by_held_texts).collect();
+                let group = group.into_iter().map(PieceSource::in_held_types).collect();
                 let batch_rows = (*batch_rows).min(COPIED_ROWS);
                 let merger = Merger::new(group, *direction, fold.clone(), batch_rows)?;
                 let merger = if plan.shows_keys { merger } else { merger.without_keys() };

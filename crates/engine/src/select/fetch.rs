@@ -9,7 +9,7 @@ use drillcore_format::byte_bounds;
 use drillcore_format::key::Keys;
 use drillcore_format::pick::Pick;
 use drillcore_format::rows::{Layout, Projection, Rows};
-use drillcore_format::value_bytes::string_offsets;
+use drillcore_format::texts_by_code::Strings;
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::{in_shares, side_by_side};
@@ -282,21 +282,16 @@ pub fn gather(mut parts: Vec<Rows>, picks: &[Pick]) -> Result<Rows> {
 
 /// Refuses rows whose keys, or strings of a column, are more than one array holds.
 fn check_string_bytes(parts: &[Rows], picks: &[Pick]) -> Result<()> {
-    // Where each part's strings begin and end, of the keys or a column.
-    let bytes = |offsets: &dyn Fn(&Rows) -> Option<&[i32]>| -> Option<usize> {
-        let offsets: Vec<&[i32]> = parts.iter().map(offsets).collect::<Option<_>>()?;
-        let len = |pick: &Pick| {
-            let (offsets, row) = (offsets[pick.part()], pick.row());
-            offsets[row + 1] - offsets[row]
-        };
-        Some(picks.iter().map(|pick| len(pick) as usize).sum())
+    let bytes = |at: usize| -> Option<usize> {
+        let strings: Vec<Strings<'_>> =
+            parts.iter().map(|part| Strings::of(part.value(at))).collect::<Option<_>>()?;
+        Some(picks.iter().map(|pick| strings[pick.part()].byte_len(pick.row())).sum())
     };
     let keys = parts[0].has_keys().then(|| {
         let keys: Vec<_> = parts.iter().map(Rows::keys).collect();
         Keys::picked_bytes(&keys, picks)
     });
-    let strings =
-        (0..parts[0].values().len()).map(|at| bytes(&|part| string_offsets(part.value(at))));
+    let strings = (0..parts[0].values().len()).map(bytes);
     match strings.chain([keys]).flatten().max() {
         Some(bytes) if bytes > byte_bounds::array() => {
             Err(too_many_string_bytes(picks.len(), bytes))

@@ -106,7 +106,7 @@ fn rows_come_back_by_every_read_from_memory_disk_and_after_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     let options = Options { memory_bytes: 1 << 20, ..Default::default() };
-    let rows = 40_000;
+    let rows = 80_000;
     {
         let db = Database::open(&path, options.clone()).unwrap();
         let table = db.create_table("t", cities_spec()).unwrap();

@@ -22,6 +22,7 @@ mod liveness;
 mod long_values;
 mod named_snapshot;
 mod names;
+mod narrow_numbers;
 mod opening;
 mod overflow;
 mod page_cache;

@@ -8,6 +8,7 @@ use arrow_schema::{DataType, SchemaRef};
 
 use crate::error::{FormatError, Result};
 use crate::key::{KeyCodes, Keys, decode_column, encode_keys};
+use crate::narrowing::restored;
 use crate::rows::lists::{decode_lists, encode_lists};
 use crate::rows::projection::Projection;
 use crate::rows::set_codes::{Compared, SetCodes};
@@ -332,10 +333,10 @@ impl Layout {
         );
         let array = |&column: &usize| match (self.shared.places[column], &projection) {
             (Place::Key(position), _) => self.key_column(rows, position),
-            (Place::Value(index), None) => self.shown(column, rows.value(index)),
+            (Place::Value(index), None) => self.shown(column, index, rows.value(index)),
             (Place::Value(index), Some(projection)) => {
                 let at = projection.values.binary_search(&index).expect("the column is projected");
-                self.shown(column, rows.value(at))
+                self.shown(column, index, rows.value(at))
             }
         };
         let arrays = columns.iter().map(array).collect::<Result<Vec<_>>>()?;
@@ -374,11 +375,12 @@ impl Layout {
         }
     }
 
-    /// A column outside the key as the schema has it.
-    fn shown(&self, column: usize, stored: &ArrayRef) -> Result<ArrayRef> {
+    /// A column outside the key as the schema has it, of the value that stores it, as rows hold that.
+    fn shown(&self, column: usize, value: usize, held: &ArrayRef) -> Result<ArrayRef> {
+        let stored = restored(held, &self.shared.value_types[value]);
         match self.shared.schema.columns.field(column).data_type() {
             DataType::List(_) => Ok(Arc::new(decode_lists(stored.as_binary())?)),
-            _ => Ok(plain(stored)),
+            _ => Ok(stored),
         }
     }
 
@@ -389,7 +391,9 @@ impl Layout {
     pub fn set_codes(&self, rows: &Rows) -> Result<Option<SetCodes>> {
         let Some(column) = self.shared.schema.set_column() else { return Ok(None) };
         let codes = match (self.set_array(rows, column), self.shared.places[column]) {
-            (Some(array), _) => SetCodes::of_array(array),
+            (Some(array), _) => {
+                SetCodes::of_array(array, self.shared.schema.columns.field(column).data_type())
+            }
             (None, Place::Key(position)) => {
                 SetCodes::of_key_column(rows, self.key_types(), position)?
             }

@@ -12,6 +12,7 @@ use foldhash::fast::FixedState;
 use crate::error::Result;
 use crate::key::fixed::{Fixed, with_fixed_type};
 use crate::key::{Keys, decode_values, encode_value, split_column};
+use crate::narrowing::restored;
 use crate::rows::stored_rows::Rows;
 use crate::texts_by_code::{Codes, texts_of};
 
@@ -59,14 +60,15 @@ impl SetCodes {
         Ok(coder.finish())
     }
 
-    /// Codes of an array of set values.
-    pub(super) fn of_array(array: &ArrayRef) -> SetCodes {
+    /// Codes of an array of set values of a type, which may be narrow numbers.
+    pub(super) fn of_array(array: &ArrayRef, data_type: &DataType) -> SetCodes {
         let encoded = |row: usize| {
             let mut value = Vec::new();
-            encode_value(array, row, &mut value);
+            encode_value(&restored(&array.slice(row, 1), data_type), 0, &mut value);
             value.into_boxed_slice()
         };
         match array.data_type() {
+            DataType::Null => SetCodes::of_nulls(array.len()),
             DataType::Utf8 => {
                 let mut coder = Coder::new(array.len());
                 for (row, value) in array.as_string::<i32>().iter().enumerate() {

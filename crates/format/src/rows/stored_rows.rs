@@ -17,7 +17,7 @@ use crate::key::{
     KeyCodes, Keys, coded_alike, decode_column, decode_picked, leading_word, picked_column,
     picked_keys, settled, shared_len,
 };
-use crate::narrowing::{self, narrowed, restored};
+use crate::narrowing::{may_be_restored, narrowed, narrows, restored, widened_together};
 use crate::pick::Pick;
 use crate::rows::projection::Projection;
 use crate::rows::row_order::{order_of_words, sorted};
@@ -155,7 +155,7 @@ impl Rows {
     /// The projected columns of the rows in `range`, of rows that hold all.
     ///
     /// Values that the rows lack at the end, because they were written before a column was added,
-    /// are null. Shares the arrays.
+    /// are null. Shares the arrays, but of [narrow](Rows::narrowed) numbers.
     pub fn project(&self, projection: &Projection, range: Range<usize>) -> Rows {
         if range == (0..self.len) {
             // A slice would count the nulls of all rows.
@@ -166,45 +166,35 @@ impl Rows {
         self.projected(projection, range.len(), keys, pick)
     }
 
-    /// A projection of rows that hold all, with texts left by code where they are so. [`Layout::decode`](crate::rows::Layout::decode)
-    /// takes either.
-    pub fn by_held_texts(&self, projection: &Projection) -> Projection {
+    /// A projection of rows that hold all, in the types in which they hold the columns: numbers [narrow](Rows::narrowed) and texts by
+    /// code. [`Layout::decode`](crate::rows::Layout::decode) takes either.
+    pub fn in_held_types(&self, projection: &Projection) -> Projection {
         let data_type = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
-            Some(array) if *data_type == DataType::Utf8 && is_by_code(array) => {
-                array.data_type().clone()
+            _ if *data_type == DataType::Null => DataType::Null,
+            Some(array) => array.data_type().clone(),
+            None if narrows(data_type) && projection.earlier(index).next().is_none() => {
+                DataType::Null
             }
-            _ => data_type.clone(),
+            None => data_type.clone(),
         };
         let types = projection.values.iter().zip(&projection.types).map(data_type).collect();
         Projection { types, ..projection.clone() }
     }
 
-    /// [`Rows::project`] of all rows in the types in which they are held: columns of [narrowed](Rows::narrowed) rows stay narrow,
-    /// and keys by code. Shares the arrays.
+    /// [`Rows::project`] of all rows [in the types](Rows::in_held_types) in which they are held, and with keys by code. Shares the
+    /// arrays.
     pub fn project_held(&self, projection: &Projection) -> Rows {
-        let value = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
-            Some(array) if *data_type != DataType::Null => array.clone(),
-            _ => self.projected_value(projection, index, data_type, self.len, &Arc::clone),
-        };
-        Rows {
-            len: self.len,
-            keys: self.keys.clone().filter(|_| projection.keys),
-            codes: self.codes.clone().filter(|_| projection.keys),
-            key_columns: Vec::new(),
-            values: projection.values.iter().zip(&projection.types).map(value).collect(),
-        }
+        let projection = self.in_held_types(projection);
+        let keys = || self.keys().clone();
+        let rows = self.projected(&projection, self.len, keys, Arc::clone);
+        Rows { codes: self.codes.clone().filter(|_| projection.keys), ..rows }
     }
 
-    /// [`Rows::project`] of all rows, if it copies none: the columns are held as they are to be shown.
+    /// [`Rows::project_held`], if it makes no array: all columns are held, and keys without codes if there are to be some.
     pub fn shared(&self, projection: &Projection) -> Option<Rows> {
-        if projection.keys && self.codes.is_some() {
-            return None;
-        }
-        let mut columns = projection.values.iter().zip(&projection.types);
-        let is_held = |(&index, data_type): (&usize, &DataType)| {
-            self.values.get(index).is_some_and(|array| array.data_type() == data_type)
-        };
-        columns.all(is_held).then(|| self.project(projection, 0..self.len))
+        let are_spelled = !projection.keys || self.codes.is_none();
+        let are_held = projection.values.iter().all(|&index| index < self.values.len());
+        (are_spelled && are_held).then(|| self.project_held(projection))
     }
 
     /// [`Rows::project`] of the rows at `indices`, copied in that order into arrays of exact size.
@@ -256,10 +246,23 @@ impl Rows {
         }
     }
 
-    /// The same rows with each column of numbers in the narrowest type that holds them, to be kept. Columns that are
+    /// The same rows with each column of numbers in the narrowest type that holds them, as a run keeps them. Columns that are
     /// projected are as they were.
     pub fn narrowed(self) -> Rows {
-        Rows { values: self.values.iter().map(narrowed).collect(), ..self }
+        // Each is freed before the next one is copied.
+        Rows { values: self.values.into_iter().map(|array| narrowed(&array)).collect(), ..self }
+    }
+
+    /// The same rows with values of these types, which may be held [narrowed](Rows::narrowed).
+    pub fn restored(&self, types: &[DataType]) -> Rows {
+        let values = self.values.iter().zip(types);
+        self.with_values(values.map(|(array, data_type)| restored(array, data_type)).collect())
+    }
+
+    /// Bytes of the numbers in values of these types, which the rows may hold in narrower ones. O(columns).
+    pub fn number_bytes(&self, types: &[DataType]) -> usize {
+        let widths = types.iter().take(self.values.len()).filter_map(DataType::primitive_width);
+        self.len * widths.sum::<usize>()
     }
 
     /// The columns of `to` out of those of `from`, which the rows hold. Shares the arrays.
@@ -333,11 +336,13 @@ impl Rows {
         rows
     }
 
-    /// Whether [`Rows::picked`] has some parts' columns in the types in which they are to be shown.
+    /// Whether [`Rows::picked`] has some parts' columns as they are to be shown, or can make them so.
     pub fn may_be_picked(parts: &[&Rows], projection: &Projection) -> bool {
         let is_held = |part: &Rows, (&index, data_type): (&usize, &DataType)| {
             part.values.get(index).is_some_and(|array| {
-                array.data_type() == data_type || *data_type == DataType::Utf8 && is_by_code(array)
+                let held = array.data_type();
+                let is_text = *data_type == DataType::Utf8 && is_by_code(array);
+                held == data_type || is_text || may_be_restored(held, data_type)
             })
         };
         let columns = || projection.values.iter().zip(&projection.types);
@@ -354,12 +359,12 @@ impl Rows {
                 Keys::interleave(&keys, picks)
             }
         };
-        let column = |&index: &usize| -> ArrayRef {
+        let column = |(&index, data_type): (&usize, &DataType)| -> ArrayRef {
             let arrays: Vec<&dyn Array> =
                 parts.iter().map(|part| &*part.values[index] as _).collect();
             match arrays.iter().any(|array| is_by_code(*array)) {
                 true => picked(&arrays, picks),
-                false => gathered(&arrays, picks),
+                false => restored(&gathered(&arrays, picks), data_type),
             }
         };
         Rows {
@@ -367,7 +372,7 @@ impl Rows {
             keys: projection.keys.then(keys),
             codes: None,
             key_columns: Vec::new(),
-            values: projection.values.iter().map(column).collect(),
+            values: projection.values.iter().zip(&projection.types).map(column).collect(),
         }
     }
 
@@ -448,7 +453,9 @@ impl Rows {
         }
         let column = |mut arrays: Vec<ArrayRef>| {
             text_codes::alike(&mut arrays);
-            narrowing::alike(&mut arrays);
+            if let Some(numbers) = widened_together(&mut arrays) {
+                return numbers;
+            }
             let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
             concatenated(&arrays, |arrays| concat(arrays).expect(OVERFULL))
         };

@@ -222,7 +222,7 @@ fn a_table_without_a_set_column_has_no_set_codes() {
 fn a_set_column_that_is_a_boolean_has_at_most_three_sets() {
     let booleans: ArrayRef =
         Arc::new(BooleanArray::from(vec![None, Some(true), Some(false), None]));
-    let codes = SetCodes::of_array(&booleans);
+    let codes = SetCodes::of_array(&booleans, &DataType::Boolean);
     assert_eq!(codes.codes, [0, 1, 2, 0]);
     assert_eq!(codes.values[0].as_ref(), [0x00]);
 }

@@ -18,6 +18,9 @@ use crate::policy::table_policy::TablePolicy;
 use crate::schema::number::Number;
 use crate::select::selection::{Part, Selected};
 
+/// Rows of a run whose numbers are decoded at once.
+const ROWS_AT_ONCE: usize = 1 << 16;
+
 /// What is known of the numbers of a column without drawing any.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Known {
@@ -82,9 +85,12 @@ fn between((low, high): (Number, Number)) -> Known {
 
 fn of_run(run: &Run, layout: &Layout, column: usize) -> Result<Extremes> {
     run.extremes(layout.schema().stored.number(column), || {
-        let rows = run.slice(0, run.rows(), &layout.projection(&[column]));
         let mut extremes = Extremes::default();
-        extremes.add(layout.decode(&rows, &[column])?.column(0));
+        for first in (0..run.rows()).step_by(ROWS_AT_ONCE) {
+            let end = run.rows().min(first + ROWS_AT_ONCE as u64);
+            let rows = run.slice(first, end, &layout.projection(&[column]));
+            extremes.add(layout.decode(&rows, &[column])?.column(0));
+        }
         Ok(extremes)
     })
 }
