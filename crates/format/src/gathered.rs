@@ -11,7 +11,7 @@ use arrow_array::types::{
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, NullArray, PrimitiveArray,
 };
-use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::DataType;
 
 use crate::key::fixed::{typed, with_fixed_type};
@@ -57,8 +57,8 @@ pub fn gathered(parts: &[&dyn Array], picks: &[Pick]) -> ArrayRef {
 
 /// Numbers at `picks` of parts that hold them in several types.
 fn widened(parts: &[&dyn Array], picks: &[Pick], data_type: &DataType) -> ArrayRef {
+    let nulls = nulls_at(parts, picks);
     let parts: Vec<Words<'_>> = parts.iter().map(|part| Words::of(*part)).collect();
-    let nulls = nulls(&parts, picks);
     let words = picks.iter().map(|pick| (&parts[pick.part()], pick.row()));
     macro_rules! numbers {
         ($Type:ty, $number:expr) => {{
@@ -95,24 +95,12 @@ struct Words<'a> {
     /// How far to shift the bits of a number from the top of a word to its end.
     shift: u32,
     decimals: Option<&'a [i128]>,
-    validity: Validity<'a>,
-}
-
-enum Validity<'a> {
-    All,
-    Some(&'a NullBuffer),
-    None,
 }
 
 impl<'a> Words<'a> {
     fn of(part: &'a dyn Array) -> Words<'a> {
-        let validity = match part.nulls().filter(|nulls| nulls.null_count() > 0) {
-            _ if *part.data_type() == DataType::Null => Validity::None,
-            None => Validity::All,
-            Some(nulls) => Validity::Some(nulls),
-        };
         let nothing = || Cow::Owned(vec![0; WORD_BYTES]);
-        let words = Words { bytes: nothing(), step: 0, shift: 0, decimals: None, validity };
+        let words = Words { bytes: nothing(), step: 0, shift: 0, decimals: None };
         match part.data_type() {
             DataType::Null => words,
             DataType::Decimal128(..) => {
@@ -126,14 +114,6 @@ impl<'a> Words<'a> {
                 let bytes = if is_short { padded(bytes).into() } else { bytes.into() };
                 Words { bytes, step, shift: (8 * (WORD_BYTES - step)) as u32, ..words }
             }, panic!("no numbers are narrowed to {data_type}")),
-        }
-    }
-
-    fn is_valid(&self, row: usize) -> bool {
-        match self.validity {
-            Validity::All => true,
-            Validity::Some(nulls) => nulls.is_valid(row),
-            Validity::None => false,
         }
     }
 
@@ -166,16 +146,6 @@ impl<'a> Words<'a> {
     fn decimal(&self, row: usize) -> i128 {
         self.decimals.map_or_else(|| self.signed(row).into(), |decimals| decimals[row])
     }
-}
-
-/// Which of the rows at `picks` are null; `None` if none is.
-fn nulls(parts: &[Words<'_>], picks: &[Pick]) -> Option<NullBuffer> {
-    let is_valid = |pick: &Pick| parts[pick.part()].is_valid(pick.row());
-    if picks.iter().all(is_valid) {
-        return None;
-    }
-    let validity = BooleanBuffer::collect_bool(picks.len(), |at| is_valid(&picks[at]));
-    Some(NullBuffer::new(validity))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use arrow_array::Array;
 use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::DataType;
 
 /// A row of one of several parts, in the order of the parts. Eight bytes, as many of them lie between a draw and its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,11 +46,17 @@ impl Pick {
 
 /// Which of the rows at `picks` are null, of a column's parts; `None` if none is.
 pub(crate) fn nulls_at(parts: &[&dyn Array], picks: &[Pick]) -> Option<NullBuffer> {
-    if parts.iter().all(|part| part.null_count() == 0) {
+    // Arrays of the type of nulls say nothing of single rows.
+    let has_values = |part: &dyn Array| *part.data_type() != DataType::Null;
+    if parts.iter().all(|part| part.null_count() == 0 && has_values(*part)) {
         return None;
     }
-    let nulls: Vec<Option<&NullBuffer>> = parts.iter().map(|part| part.nulls()).collect();
-    let is_valid = |pick: &Pick| nulls[pick.part()].is_none_or(|nulls| nulls.is_valid(pick.row()));
+    let nulls: Vec<(bool, Option<&NullBuffer>)> =
+        parts.iter().map(|part| (has_values(*part), part.nulls())).collect();
+    let is_valid = |pick: &Pick| {
+        let (has_values, nulls) = nulls[pick.part()];
+        has_values && nulls.is_none_or(|nulls| nulls.is_valid(pick.row()))
+    };
     // Mostly so: of rows that were deleted, which have no values, none is picked to be shown.
     if picks.iter().all(is_valid) {
         return None;
