@@ -11,6 +11,7 @@ static ARRAY: AtomicUsize = AtomicUsize::new(i32::MAX as usize);
 static BATCH: AtomicUsize = AtomicUsize::new(16 << 20);
 static CHUNK: AtomicUsize = AtomicUsize::new(4 << 20);
 static TRAINING: AtomicUsize = AtomicUsize::new(16 << 10);
+static LISTS: AtomicUsize = AtomicUsize::new(64 << 20);
 
 /// Bytes of all strings in one array, at most.
 pub fn array() -> usize {
@@ -33,7 +34,18 @@ pub(crate) fn training() -> usize {
     TRAINING.load(Ordering::Relaxed)
 }
 
-/// Sets all bounds, for tests. Values and commits are not limited by them, so the test has to.
+/// Bytes of the lists of sets that are made in one pass over a segment's rows; that of one set may have more.
+pub fn lists() -> usize {
+    LISTS.load(Ordering::Relaxed)
+}
+
+/// Sets the bound of lists, for tests.
+#[doc(hidden)]
+pub fn set_lists(bytes: usize) {
+    LISTS.store(bytes, Ordering::Relaxed);
+}
+
+/// Sets all other bounds, for tests. Values and commits are not limited by them, so the test has to.
 #[doc(hidden)]
 pub fn set(array: usize, batch: usize, chunk: usize, training: usize) {
     ARRAY.store(array, Ordering::Relaxed);

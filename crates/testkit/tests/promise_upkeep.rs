@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use drillcore::{Database, OnError, Options, ScanRequest, TableSpec};
+use drillcore_format::byte_bounds;
 use drillcore_testkit::counting_allocator::CountingAllocator;
-use drillcore_testkit::event_table::Events;
+use drillcore_testkit::event_table::{Events, Kind, scan_ids};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -21,6 +22,8 @@ const REST_BYTES: u64 = 24 << 20;
 const VERIFIED_BYTES: u64 = 24 << 20;
 /// Of rows that are read to list their sets.
 const LISTED_BYTES: u64 = 4 << 20;
+/// Of lists of many sets, instead of 64 MiB.
+const LISTS_BYTES: u64 = 4 << 20;
 
 /// Of texts of a scan: a chunk per segment and the one before it, and a batch twice, while it grows.
 const SCANNED_BYTES: u64 = 4 * 2 * (4 << 20) + 2 * (16 << 20);
@@ -96,6 +99,44 @@ fn check_listing(rows: i64, payload_bytes: usize, teams: i64) {
     assert!(listed <= limit, "{listed} bytes to list sets, instead of {limit}");
 }
 
+/// Writes a segment whose lists of sets are too large for their bound, lists the sets, and verifies them.
+fn check_many_sets() {
+    const ROWS: i64 = 400_000;
+    const TEAMS: i64 = 300_000;
+    byte_bounds::set_lists(LISTS_BYTES as usize);
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { cache_bytes: 1 << 20, maintenance_threads: 1, ..Default::default() };
+    let db = Database::open(folder.path().join("db"), options).unwrap();
+    let table = db.create_table("events", Events::spec_of(Kind::Append)).unwrap();
+    let hold = db.hold_maintenance();
+    let events = Events { teams: TEAMS, payload_bytes: 10 };
+    let ids: Vec<i64> = (0..ROWS).collect();
+    ids.chunks(10_000).for_each(|ids| drop(events.append(&table, ids)));
+    let written = most_held(|| db.flush().unwrap());
+    assert_eq!(db.stats().unwrap().writer.unwrap().segments_indexed, 0);
+    drop(hold);
+    let listed = most_held(|| table.wait_for_set_index().unwrap());
+    assert_eq!(db.stats().unwrap().writer.unwrap().segments_indexed, 1);
+    let verified = most_held(|| assert!(db.verify().unwrap().faults.is_empty()));
+    println!(
+        "{ROWS} rows of {TEAMS} sets: {} KiB to write them, {} to list the sets, {} to verify them",
+        written >> 10,
+        listed >> 10,
+        verified >> 10,
+    );
+    // Lists grow by doubling.
+    let lists = 2 * LISTS_BYTES;
+    assert!(written <= REST_BYTES + lists, "{written} bytes to write a segment");
+    assert!(listed <= LISTED_BYTES + lists, "{listed} bytes to list sets");
+    assert!(verified <= VERIFIED_BYTES + lists, "{verified} bytes to verify");
+    let snapshot = table.snapshot().unwrap();
+    assert_eq!(snapshot.sets().unwrap().rows.len() as i64, TEAMS);
+    for team in [0, 1, 99_999, 100_000, 299_999] {
+        let expected: Vec<i64> = (team..ROWS).step_by(TEAMS as usize).collect();
+        assert_eq!(scan_ids(&snapshot, &events.of_team(team)), expected);
+    }
+}
+
 /// Scans segments whose texts are eight times as long as they are stored.
 fn check_scans() {
     const SEGMENTS: i64 = 4;
@@ -141,5 +182,6 @@ fn upkeep_and_scans_hold_no_more_than_their_budgets_however_long_rows_are() {
     check_listing(300_000, 100, TEAMS);
     check_listing(300_000, 10, 300_000);
     check_listing(2_000, 50_000, TEAMS);
+    check_many_sets();
     check_scans();
 }

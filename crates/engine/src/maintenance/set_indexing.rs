@@ -24,7 +24,7 @@ const ROW_BYTES: u64 = 4;
 /// Lists the rows of the indexed sets of a segment, and attaches the list to it. Gives up without a word when
 /// the database closes, or the list would not help any more. What keeps it from being written is noted with
 /// the table, and no failure of the database: answers do without. If that is too little room, or a file that cannot be read
-/// or written, it is put off. `rows_done` hears how many rows were looked at, between batches.
+/// or written, it is put off. `rows_done` hears how many rows are done with, between batches.
 ///
 /// # Errors
 /// The manifest or the directory could not be written.
@@ -59,6 +59,8 @@ pub fn index(
     let (meta, fresh) = match opened {
         Ok(Some(opened)) => opened,
         Ok(None) => {
+            core.removals.defer(SetPostings::file_name(file), 0, ManifestVersion::EVERYTHING);
+            core.removals.sweep();
             give_back(core, table, segment);
             return Ok(Done::Installed);
         }

@@ -43,6 +43,11 @@ struct Gaps<'a> {
 }
 
 impl OrdinalArena {
+    /// The bytes of all chunks.
+    pub fn bytes_taken(&self) -> usize {
+        self.blocks * BLOCK_BYTES
+    }
+
     /// Takes a chunk, and gives the block where it begins.
     fn chunk(&mut self, order: u32) -> u32 {
         let blocks = 1usize << order;

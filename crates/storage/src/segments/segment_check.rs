@@ -18,8 +18,9 @@ use drillcore_format::streams::directory::StreamColumn;
 use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::postings::set_lists::SetLists;
-use crate::postings::set_postings::SegmentMembers;
+use crate::postings::set_postings::{SegmentMembers, SetPostings};
 use crate::segments::columns::ColumnReader;
+use crate::segments::postings_writer::note_all;
 use crate::segments::segment::{End, Segment};
 use crate::segments::weights::weights_of;
 
@@ -29,8 +30,8 @@ const CACHE_BYTES: u64 = 1 << 20;
 const GROUPS_AT_ONCE: usize = 1024;
 
 /// Reads a segment's file from end to end, past the page cache. The first fault found is the error; `go_on`
-/// is asked before each portion that is read, given the number of rows that were. Memory: some rows, however long they are, and about two bytes a row
-/// for the sets.
+/// is asked before each portion that is read, given the number of rows that were. Memory: some rows, however long they are, and
+/// lists of sets, which take more passes over the set column where they have no room together.
 pub fn check_segment(
     directory: Arc<dyn Directory>,
     segment: &Segment,
@@ -113,6 +114,7 @@ pub fn check_segment(
             }
             segment.layout().decode(&rows, &lists).map_err(decode)?;
             sets.note(segment.layout(), &rows, &weights, next_ordinal).map_err(decode)?;
+            sets.make_room();
             next_ordinal = end;
         }
         for (weight, &sum) in sums.iter().enumerate() {
@@ -137,7 +139,7 @@ pub fn check_segment(
             format!("{next_ordinal} rows, but the footer says {}", segment.rows()),
         ));
     }
-    check_sets(segment, &sets)
+    check_sets(segment, sets, go_on)
 }
 
 /// Compares what a stream has of some rows, where it has something, with the rows from ordinal `from` on.
@@ -227,19 +229,37 @@ fn end_of_zones(segment: &Segment, zones: &Zones, ordinals: Range<u64>) -> Resul
     Ok(more.unwrap_or(zones.ordinals(0).end))
 }
 
-fn check_sets(segment: &Segment, sets: &SetLists) -> Result<()> {
+/// Checks postings against the rows: lists of all sets, or of those that have room, which are followed by passes over the rows for the
+/// others. Ends without an answer if `go_on` says no, which is given the number of rows.
+fn check_sets(
+    segment: &Segment,
+    mut sets: SetLists,
+    mut go_on: impl FnMut(u64) -> bool,
+) -> Result<()> {
     let Some(postings) = segment.postings() else { return Ok(()) };
+    let mut found = sets.len();
+    check_lists(segment, &postings, &sets)?;
+    while let Some(next) = sets.of_those_left_out() {
+        sets = next;
+        if !note_all(segment, &mut sets, |_| go_on(segment.rows()))? {
+            return Ok(());
+        }
+        found += sets.len();
+        check_lists(segment, &postings, &sets)?;
+    }
     let mut listed = 0;
     postings.sets(|_, _| {
         listed += 1;
         true
     })?;
-    if listed != sets.len() {
-        return Err(fault(
-            segment,
-            format!("{listed} sets are listed, but the rows have {}", sets.len()),
-        ));
+    if listed != found {
+        return Err(fault(segment, format!("{listed} sets are listed, but the rows have {found}")));
     }
+    Ok(())
+}
+
+/// Checks what postings say of some sets.
+fn check_lists(segment: &Segment, postings: &Arc<SetPostings>, sets: &SetLists) -> Result<()> {
     let columns = segment.layout().weight_count();
     for (value, list) in sets.iter() {
         let members = postings.members(value)?.expect("only indexed sets were noted");

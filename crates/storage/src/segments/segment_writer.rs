@@ -4,7 +4,8 @@
 //! written; then come these blocks, their statistics page and their filter, and behind them the stream pages of
 //! the groups that are whole. So memory does not grow with the blocks.
 //! What does grow are the index pages, which are written together at the end (some ten bytes a block), and, where the
-//! table has a set column, the posting lists: about a byte or two a row until the rows have passed.
+//! table has a set column, the posting lists: about a byte or two a row until the rows have passed, or until they have no
+//! room. Then the segment has none, and they are made later (`postings_writer.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -126,6 +127,10 @@ impl SegmentWriter {
         let weights = weights.map_err(|error| self.unwritable(error))?;
         let noted = self.sets.note(&self.layout, rows, &weights, self.footer.rows);
         noted.map_err(|error| self.unwritable(error))?;
+        if !self.sets.have_room() {
+            // The rows go by once. A pass over the set column of the segment lists them later.
+            self.sets = SetLists::new(IndexedSets::none(), &self.layout);
+        }
         let columns = self.layout.stored_columns(rows).map_err(|error| self.unwritable(error))?;
         let StringsOfBlocks { codes, compressed } =
             self.streams.append(&self.layout, rows, &columns);
@@ -190,7 +195,8 @@ impl SegmentWriter {
         }
         if !self.sets.indexed().is_none() {
             self.footer.indexed = self.sets.indexed().clone();
-            self.footer.set_directory = Some(self.sets.write(self.footer.rows, &mut self.file)?);
+            self.footer.set_directory =
+                Some(self.sets.write_all(self.footer.rows, &mut self.file)?);
         }
         let mut summary = Vec::new();
         self.summary.encode(&mut summary);
