@@ -30,6 +30,8 @@ const ROUND: usize = 4096;
 const TRIES: usize = 16;
 /// What a drawn row takes besides its values: its number, its place, its turn and where it was fetched to.
 const DRAWN_BYTES: usize = 32;
+/// Of so few drawn rows, whether they can be held is not asked first.
+const FEW: usize = 16_384;
 
 /// What one draw picks.
 pub enum SamplingUnit {
@@ -352,6 +354,9 @@ pub fn drawable(n: u64) -> Result<usize> {
     let too_many =
         || Error::invalid(format!("a sample of {n} rows does not fit in memory; draw fewer"));
     let n = u32::try_from(n).map_err(|_| too_many())? as usize;
+    if n <= FEW {
+        return Ok(n);
+    }
     let mut room: Vec<[u8; DRAWN_BYTES]> = Vec::new();
     room.try_reserve_exact(n).map_err(|_| too_many())?;
     Ok(n)

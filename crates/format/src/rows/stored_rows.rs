@@ -169,25 +169,43 @@ impl Rows {
     /// A projection of rows that hold all, in the types in which they hold the columns: numbers [narrow](Rows::narrowed) and texts by
     /// code. [`Layout::decode`](crate::rows::Layout::decode) takes either.
     pub fn in_held_types(&self, projection: &Projection) -> Projection {
-        let data_type = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
-            _ if *data_type == DataType::Null => DataType::Null,
-            Some(array) => array.data_type().clone(),
+        let values = projection.values.iter().zip(&projection.types);
+        let types =
+            values.map(|(&index, data_type)| self.held_type(projection, index, data_type).clone());
+        Projection { types: types.collect(), ..projection.clone() }
+    }
+
+    /// The type in which a projected value is held, or could be where it is of rows that lack it.
+    fn held_type<'t>(
+        &'t self,
+        projection: &Projection,
+        index: usize,
+        data_type: &'t DataType,
+    ) -> &'t DataType {
+        match self.values.get(index) {
+            _ if *data_type == DataType::Null => data_type,
+            Some(array) => array.data_type(),
             None if narrows(data_type) && projection.earlier(index).next().is_none() => {
-                DataType::Null
+                &DataType::Null
             }
-            None => data_type.clone(),
-        };
-        let types = projection.values.iter().zip(&projection.types).map(data_type).collect();
-        Projection { types, ..projection.clone() }
+            None => data_type,
+        }
     }
 
     /// [`Rows::project`] of all rows [in the types](Rows::in_held_types) in which they are held, and with keys by code. Shares the
     /// arrays.
     pub fn project_held(&self, projection: &Projection) -> Rows {
-        let projection = self.in_held_types(projection);
-        let keys = || self.keys().clone();
-        let rows = self.projected(&projection, self.len, keys, Arc::clone);
-        Rows { codes: self.codes.clone().filter(|_| projection.keys), ..rows }
+        let value = |(&index, data_type): (&usize, &DataType)| {
+            let held_type = self.held_type(projection, index, data_type);
+            self.projected_value(projection, index, held_type, self.len, &Arc::clone)
+        };
+        Rows {
+            len: self.len,
+            keys: projection.keys.then(|| self.keys().clone()),
+            codes: self.codes.clone().filter(|_| projection.keys),
+            key_columns: Vec::new(),
+            values: projection.values.iter().zip(&projection.types).map(value).collect(),
+        }
     }
 
     /// [`Rows::project_held`], if it makes no array: all columns are held, and keys without codes if there are to be some.
@@ -359,6 +377,16 @@ impl Rows {
                 Keys::interleave(&keys, picks)
             }
         };
+        Rows {
+            len: picks.len(),
+            keys: projection.keys.then(keys),
+            codes: None,
+            key_columns: Vec::new(),
+            values: Rows::picked_values(parts, picks, projection),
+        }
+    }
+
+    fn picked_values(parts: &[&Rows], picks: &[Pick], projection: &Projection) -> Vec<ArrayRef> {
         let column = |(&index, data_type): (&usize, &DataType)| -> ArrayRef {
             let arrays: Vec<&dyn Array> =
                 parts.iter().map(|part| &*part.values[index] as _).collect();
@@ -367,13 +395,7 @@ impl Rows {
                 false => restored(&gathered(&arrays, picks), data_type),
             }
         };
-        Rows {
-            len: picks.len(),
-            keys: projection.keys.then(keys),
-            codes: None,
-            key_columns: Vec::new(),
-            values: projection.values.iter().zip(&projection.types).map(column).collect(),
-        }
+        projection.values.iter().zip(&projection.types).map(column).collect()
     }
 
     /// [`Rows::picked`] with columns of the key, at some positions of it, in place of keys; `types` are those of all its columns. Fails on
@@ -400,9 +422,13 @@ impl Rows {
             };
             Ok((at, column))
         };
-        let key_columns = key.iter().map(column).collect::<Result<_>>()?;
-        let values = Projection { keys: false, ..projection.clone() };
-        Ok(Rows { key_columns, ..Rows::picked(parts, picks, &values) })
+        Ok(Rows {
+            len: picks.len(),
+            keys: None,
+            codes: None,
+            key_columns: key.iter().map(column).collect::<Result<_>>()?,
+            values: Rows::picked_values(parts, picks, projection),
+        })
     }
 
     /// The most bytes that the keys, or the strings of a projected column, of the rows at `picks` take.
