@@ -1,5 +1,5 @@
-//! A folder in which writing of segments can be held up or slowed down, so that a flush or a merge stays half-way for as
-//! long as a test wants to look.
+//! A folder in which writing of segments, or of postings beside them, can be held up or slowed down, so that a flush, a merge or a
+//! job that lists sets stays half-way for as long as a test wants to look.
 
 use std::io;
 use std::sync::Arc;
@@ -13,6 +13,8 @@ use drillcore_storage::sync::{Condvar, Mutex, MutexGuard, thread};
 #[derive(Clone)]
 pub struct GateDirectory {
     inner: Arc<dyn Directory>,
+    /// How the names of the files begin that are held up.
+    prefix: &'static str,
     gate: Arc<Gate>,
 }
 
@@ -25,18 +27,23 @@ struct Gate {
 #[derive(Default)]
 struct GateState {
     is_shut: bool,
-    /// What each write to a segment takes.
+    /// What each write takes.
     pause: Duration,
     waiting: usize,
 }
 
 impl GateDirectory {
-    /// The same files, with all gates open.
+    /// The same files, of which segments can be held up, with all gates open.
     pub fn new(inner: Arc<dyn Directory>) -> GateDirectory {
-        GateDirectory { inner, gate: Arc::default() }
+        GateDirectory { inner, prefix: "segment-", gate: Arc::default() }
     }
 
-    /// From now on whoever begins a segment waits.
+    /// The same files, of which postings beside segments can be held up, with all gates open.
+    pub fn of_postings(inner: Arc<dyn Directory>) -> GateDirectory {
+        GateDirectory { prefix: "postings-", ..GateDirectory::new(inner) }
+    }
+
+    /// From now on whoever begins such a file waits.
     pub fn shut(&self) {
         self.state().is_shut = true;
     }
@@ -47,7 +54,7 @@ impl GateDirectory {
         self.gate.changed.notify_all();
     }
 
-    /// From now on each write to a segment takes so long, to those that were begun before, too.
+    /// From now on each write to such a file takes so long, to those that were begun before, too.
     pub fn slow_down(&self, pause: Duration) {
         self.state().pause = pause;
     }
@@ -91,7 +98,7 @@ impl Directory for GateDirectory {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        if !name.starts_with("segment-") {
+        if !name.starts_with(self.prefix) {
             return self.inner.create(name);
         }
         self.gate.pass();
@@ -123,7 +130,7 @@ impl Directory for GateDirectory {
     }
 }
 
-/// A segment under construction.
+/// A file under construction.
 struct SlowFile {
     inner: Box<dyn WriteFile>,
     gate: Arc<Gate>,

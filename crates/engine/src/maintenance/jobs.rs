@@ -20,6 +20,7 @@ use crate::calls::progress::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::compacted_run::{compacted, total_bytes};
 use crate::maintenance::fresh_pieces::FreshPieces;
+use crate::maintenance::merge_choice::small_bytes;
 use crate::maintenance::progress::{FlushProgress, MergeProgress};
 use crate::maintenance::room::Spare;
 use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
@@ -37,10 +38,8 @@ use crate::state::table_state::TableState;
 /// less, ...
 const FLUSH_PARTS: u64 = 64;
 const FLUSH_PARTS_OF_MEMORY: u64 = 32;
-/// ... but never fewer bytes than this; ...
+/// ... but never fewer bytes than this. Of a merge, which fewer wait for, it should have [`small_bytes`].
 const FLUSH_BYTES_MIN: u64 = 1 << 20;
-/// ... and parts of `segment_bytes` of a merge, which fewer wait for: a table is read the better, the fewer segments it has.
-const MERGE_PARTS: u64 = 8;
 
 /// A piece of background work with its inputs.
 pub enum Job {
@@ -92,11 +91,6 @@ pub fn within_flush<'a>(
         threads: core.options.maintenance_threads,
         bytes_per_thread: of_segment.min(of_memory).max(FLUSH_BYTES_MIN),
     }
-}
-
-/// How many bytes of small neighbours are made one segment though their keys do not overlap.
-pub fn small_bytes(core: &Core) -> u64 {
-    core.options.segment_bytes / MERGE_PARTS
 }
 
 /// A job whose inputs are out of play until it is installed or dropped. It is under way until then, so closing
@@ -157,7 +151,8 @@ impl<'a> Picked<'a> {
             Job::Index { table, segment, indexed, rows_done } => {
                 let yield_points = YieldPoints::new(urgent, segment.disk_bytes());
                 let rows_done = |rows| {
-                    rows_done.store(rows, Ordering::Relaxed);
+                    // Rows of sets that are left out after all are done with later.
+                    rows_done.fetch_max(rows, Ordering::Relaxed);
                     yield_points.between_batches();
                 };
                 set_indexing::index(core, *table, segment, indexed, &rows_done)

@@ -4,7 +4,7 @@
 //! any lock, on immutable pieces; and its result is swapped in. Readers never notice, several jobs run
 //! at once on disjoint inputs, and any thread may do any job.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -17,15 +17,15 @@ use crate::calls::interrupt::Interrupt;
 use crate::calls::progress::Progress;
 use crate::error::{ErrorKind, Result};
 use crate::maintenance::jobs::{self, Job, MergeGroup, Picked};
+use crate::maintenance::merge_choice::{bytes_of, full_merge_groups, merge_groups, small_bytes};
 use crate::maintenance::room::{self, Spare};
 use crate::maintenance::run_compaction::{
     FLUSH_START_SHARE, compacted_run_bytes_max, is_worth_compacting, pick_compaction_for_reads,
     pick_run_compaction, room_for_reads,
 };
-use crate::maintenance::tiering::{Tiering, level_candidates, segment_candidates};
 use crate::state::core::Core;
 use crate::state::guarded::State;
-use crate::state::levels::{groups_to_merge, hides_older, in_key_order, levels};
+use crate::state::levels::{hides_older, levels};
 use crate::state::put_off::PutOff;
 use crate::state::slots::{Slot, take};
 use crate::state::table_state::{Indexing, TableState};
@@ -37,14 +37,6 @@ const INLINE_JOIN_BYTES: u64 = 512 << 10;
 const INLINE_JOIN_FACTOR: u64 = 10;
 /// Flushes write this share of the budget at once.
 pub const FLUSH_SHARE: u64 = 4;
-/// A segment is written anew once one row in this many was erased, ...
-const ERASED_SHARE: u64 = 10;
-/// ... but where rows expire, one in this many: they go on to, until the segment can be dropped.
-const EXPIRED_SHARE: u64 = 2;
-/// Levels merged at once.
-const SEGMENT_FANOUT: usize = 4;
-const SEGMENT_SMALLEST_BYTES: u64 = 4 << 20;
-
 /// Compacts small runs of tables, to which as many bytes were added, until the tiering of each is satisfied.
 pub fn compact_small_runs<'a>(
     core: &'a Core,
@@ -178,7 +170,7 @@ fn flush_tables(
 /// # Errors
 /// `StorageFull` if those of a table do not fit once more: it is as it was, others are merged.
 pub fn compact(core: &Core, interrupt: &Interrupt, progress: &Progress) -> Result<()> {
-    let small = jobs::small_bytes(core);
+    let small = small_bytes(core);
     let rows_to_merge = |table: &TableState| {
         let groups = full_merge_groups(table, small).concat();
         groups.into_iter().map(|number| table.segments[number].piece.rows()).sum::<u64>()
@@ -198,7 +190,7 @@ pub fn compact(core: &Core, interrupt: &Interrupt, progress: &Progress) -> Resul
         loop {
             state.check_writable()?;
             let Some(table) = state.tables.get(&id) else { break };
-            if table.segments.iter().any(|slot| slot.taken) {
+            if is_one_taken(table, &full_merge_groups(table, small)) {
                 state = core.wait_or_stop(state, interrupt)?;
                 continue;
             }
@@ -484,7 +476,7 @@ fn pick_merge(
     largest: u64,
     now: Instant,
 ) -> Option<Job> {
-    let small = jobs::small_bytes(core);
+    let small = small_bytes(core);
     let table = state.tables.get_mut(&id).filter(|table| table.compact_calls == 0)?;
     let mut groups = merge_groups(table, small, largest, now)?;
     if let Err(why) = room::check(core, Spare::Flushes, "a merge", bytes_of(table, &groups)) {
@@ -493,70 +485,6 @@ fn pick_merge(
         groups = merge_groups(table, small, left, now)?;
     }
     Some(take_groups(id, table, groups, true))
-}
-
-/// Segments that should become one, by their numbers, of `largest` bytes at most: those of levels that are many, or those
-/// of one level that are small. See [`levels`].
-fn merge_groups(
-    table: &TableState,
-    small: u64,
-    largest: u64,
-    now: Instant,
-) -> Option<Vec<Vec<usize>>> {
-    let tiering = Tiering { fanout: SEGMENT_FANOUT, smallest: SEGMENT_SMALLEST_BYTES, largest };
-    let segments = &table.segments;
-    if let Some(group) = to_reclaim(segments, largest, now, |erased, rows| erased == rows) {
-        return Some(vec![group]);
-    }
-    let levels = levels(segments.iter().map(|slot| &*slot.piece));
-    let candidates = level_candidates(segments, &levels, now);
-    let mut window = tiering.pick(&candidates);
-    if !table.schema.repeats_keys() {
-        window = window.or_else(|| tiering.pick_all(&candidates));
-    }
-    if let Some(window) = window {
-        let window = levels[window.start].start..levels[window.end - 1].end;
-        return Some(groups_to_merge(segments, window, small));
-    }
-    let mut of_small = levels.into_iter().filter_map(|level| {
-        let numbers = in_key_order(segments, level);
-        let of_small = Tiering { largest: largest.min(small), ..tiering };
-        let window = of_small.pick(&segment_candidates(segments, &numbers, now))?;
-        let mut group = numbers[window].to_vec();
-        group.sort_unstable();
-        Some(group)
-    });
-    let share = if table.schema.ttl.is_some() { EXPIRED_SHARE } else { ERASED_SHARE };
-    let much = |erased: u64, rows: u64| erased >= rows.div_ceil(share);
-    let group = of_small.next().or_else(|| to_reclaim(segments, largest, now, much))?;
-    Some(vec![group])
-}
-
-/// A segment of which so much was erased that it is worth writing anew, or is nothing to write.
-fn to_reclaim(
-    segments: &[Slot<Segment>],
-    largest: u64,
-    now: Instant,
-    is_worth: impl Fn(u64, u64) -> bool,
-) -> Option<Vec<usize>> {
-    let is_wanted = |slot: &Slot<Segment>| {
-        let erased = slot.erased.as_ref().map_or(0, |erased| erased.len().into());
-        let is_short = live_bytes(slot) <= largest;
-        erased > 0 && !slot.is_out(now) && is_short && is_worth(erased, slot.piece.rows())
-    };
-    segments.iter().position(is_wanted).map(|number| vec![number])
-}
-
-/// About what the segments of some groups take once more, without what was erased of them.
-fn bytes_of(table: &TableState, groups: &[Vec<usize>]) -> u64 {
-    groups.iter().flatten().map(|&number| live_bytes(&table.segments[number])).sum()
-}
-
-/// About what a segment takes without its erased rows.
-fn live_bytes(slot: &Slot<Segment>) -> u64 {
-    let erased = slot.erased.as_ref().map_or(0, |erased| u64::from(erased.len()));
-    let share = (slot.piece.rows() - erased) as f64 / slot.piece.rows() as f64;
-    (slot.piece.disk_bytes() as f64 * share) as u64
 }
 
 fn take_groups(
@@ -583,7 +511,7 @@ fn take_groups(
 fn pick_index(state: &mut State, id: TableId, now: Instant) -> Option<Job> {
     let table = state.tables.get_mut(&id)?;
     let indexed = table.schema.set.as_ref()?.indexed.clone();
-    if table.is_indexed || table.index_fault.is_some() {
+    if table.is_indexed || table.index_fault.is_some() || table.compact_calls > 0 {
         return None;
     }
     let lacks = |slot: &Slot<Segment>| !slot.piece.indexed().cover(&indexed);
@@ -597,17 +525,14 @@ fn pick_index(state: &mut State, id: TableId, now: Instant) -> Option<Job> {
     Some(Job::Index { table: id, segment, indexed, rows_done: done })
 }
 
-/// What makes the segments of one table one level, as one job, once none is taken; `None` if they are one.
+/// What makes the segments of one table one level, as one job, once none of them is taken; `None` if they are one.
 ///
 /// # Errors
 /// They do not fit on the disk once more.
 fn pick_full_merge(core: &Core, state: &mut State, id: TableId) -> Result<Option<Job>> {
     let Some(table) = state.tables.get_mut(&id) else { return Ok(None) };
-    if table.segments.iter().any(|slot| slot.taken) {
-        return Ok(None);
-    }
-    let groups = full_merge_groups(table, jobs::small_bytes(core));
-    if groups.is_empty() {
+    let groups = full_merge_groups(table, small_bytes(core));
+    if groups.is_empty() || is_one_taken(table, &groups) {
         return Ok(None);
     }
     let (what, bytes) = (format!("compacting table {:?}", table.name), bytes_of(table, &groups));
@@ -615,12 +540,7 @@ fn pick_full_merge(core: &Core, state: &mut State, id: TableId) -> Result<Option
     Ok(Some(take_groups(id, table, groups, false)))
 }
 
-/// Segments that become one each, by their numbers, so that the segments of a table become one level.
-fn full_merge_groups(table: &TableState, small: u64) -> Vec<Vec<usize>> {
-    let mut groups = groups_to_merge(&table.segments, 0..table.segments.len(), small);
-    let merged: HashSet<usize> = groups.iter().flatten().copied().collect();
-    // Of those that overlap no others, what was erased goes as well.
-    let alone = (0..table.segments.len()).filter(|number| !merged.contains(number));
-    groups.extend(alone.filter(|&n| table.segments[n].erased.is_some()).map(|n| vec![n]));
-    groups
+/// Whether somebody works on a segment of some groups.
+fn is_one_taken(table: &TableState, groups: &[Vec<usize>]) -> bool {
+    groups.iter().flatten().any(|&number| table.segments[number].taken)
 }

@@ -1,8 +1,9 @@
 //! Listing the rows of a segment's sets after it was written.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use drillcore_format::ids::TableId;
+use drillcore_format::ids::{SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_storage::error::StorageError;
@@ -12,17 +13,20 @@ use drillcore_storage::segments::postings_writer::write_postings;
 use drillcore_storage::segments::segment::Segment;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::merge_choice::is_to_be_merged;
 use crate::maintenance::room::{self, Spare};
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::put_off::Done;
 use crate::state::slots::release;
 
-/// Bytes that a row takes in postings, at most about.
+/// Bytes that a row takes in postings of few sets, at most about.
 const ROW_BYTES: u64 = 4;
+/// How long an indexing job goes on before it looks whether the table is to be merged, and whether the disk has room.
+const TURN: Duration = Duration::from_millis(100);
 
 /// Lists the rows of the indexed sets of a segment, and attaches the list to it. Gives up without a word when
-/// the database closes, or the list would not help any more. What keeps it from being written is noted with
+/// the database closes, when the segment is to be merged, or when the list would not help any more. What keeps it from being written is noted with
 /// the table, and no failure of the database: answers do without. If that is too little room, or a file that cannot be read
 /// or written, it is put off. `rows_done` hears how many rows are done with, between batches.
 ///
@@ -35,8 +39,8 @@ pub fn index(
     indexed: &IndexedSets,
     rows_done: &dyn Fn(u64),
 ) -> Result<Done> {
-    let needed = segment.rows().saturating_mul(ROW_BYTES);
-    if let Err(why) = room::check(core, Spare::Flushes, "a set index", needed) {
+    let check_room = |bytes: u64| room::check(core, Spare::Flushes, "a set index", bytes);
+    if let Err(why) = check_room(segment.rows().saturating_mul(ROW_BYTES)) {
         return Ok(Done::PutOff(why));
     }
     let helps = |state: &State| {
@@ -47,10 +51,30 @@ pub fn index(
         !state.closing && set.is_some_and(|set| is_wanted(&set.indexed))
     };
     let file = core.new_segment_id();
-    let written = write_postings(core.directory.clone(), file, segment, indexed, |rows| {
-        rows_done(rows);
-        helps(&core.state())
+    let (mut next_look, mut without_room) = (Instant::now(), None);
+    let written = write_postings(core.directory.clone(), file, segment, indexed, |listed| {
+        rows_done(listed.rows);
+        let now = Instant::now();
+        let mut state = core.state();
+        if !helps(&state) {
+            return false;
+        }
+        if now < next_look {
+            return true;
+        }
+        next_look = now + TURN;
+        let entry = state.tables.get_mut(&table).expect("it helps a table that is there");
+        if is_to_be_merged(core, entry, segment.id(), now) {
+            return false;
+        }
+        drop(state);
+        without_room = check_room(listed.bytes_to_write as u64).err();
+        without_room.is_none()
     });
+    if let Some(why) = without_room {
+        never_was(core, file, 0);
+        return Ok(Done::PutOff(why));
+    }
     let opened = written.and_then(|meta| match meta {
         None => Ok(None),
         // Before the edit: nothing that cannot be opened gets into the manifest.
@@ -59,15 +83,13 @@ pub fn index(
     let (meta, fresh) = match opened {
         Ok(Some(opened)) => opened,
         Ok(None) => {
-            core.removals.defer(SetPostings::file_name(file), 0, ManifestVersion::EVERYTHING);
-            core.removals.sweep();
+            never_was(core, file, 0);
             give_back(core, table, segment);
             return Ok(Done::Installed);
         }
         Err(error @ StorageError::FolderSync { .. }) => return Err(error.into()),
         Err(error) => {
-            core.removals.defer(SetPostings::file_name(file), 0, ManifestVersion::EVERYTHING);
-            core.removals.sweep();
+            never_was(core, file, 0);
             // A device that failed once may not fail again.
             let fault = match Error::from(error) {
                 why if why.kind() == ErrorKind::Io => why.of_input().if_postponed(),
@@ -87,9 +109,7 @@ pub fn index(
     let mut manifest = core.manifest();
     if !core.state().tables.contains_key(&table) {
         drop((manifest, fresh));
-        let name = SetPostings::file_name(file);
-        core.removals.defer(name, meta.bytes, ManifestVersion::EVERYTHING);
-        core.removals.sweep();
+        never_was(core, file, meta.bytes);
         return Ok(Done::Installed);
     }
     // On failure the file stays: the edit may have reached the disk. The next opening knows.
@@ -97,8 +117,7 @@ pub fn index(
     if let Err(error) = manifest.commit(&[edit]) {
         let why = Error::from(error).if_lacking()?;
         drop((manifest, fresh));
-        core.removals.defer(SetPostings::file_name(file), meta.bytes, ManifestVersion::EVERYTHING);
-        core.removals.sweep();
+        never_was(core, file, meta.bytes);
         return Ok(Done::PutOff(why));
     }
     let before = segment.attach_postings(fresh);
@@ -111,6 +130,12 @@ pub fn index(
     core.state().counts.segments_indexed += 1;
     give_back(core, table, segment);
     Ok(Done::Installed)
+}
+
+/// Removes a file of postings that never got into the manifest.
+fn never_was(core: &Core, file: SegmentId, bytes: u64) {
+    core.removals.defer(SetPostings::file_name(file), bytes, ManifestVersion::EVERYTHING);
+    core.removals.sweep();
 }
 
 /// Puts a segment back into play, with what it lists now.

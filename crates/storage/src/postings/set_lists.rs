@@ -18,13 +18,16 @@ use crate::error::Result;
 use crate::pages::page_writer::PageWriter;
 use crate::postings::ordinal_list::{OrdinalArena, OrdinalList};
 
-/// Bytes of a set beside its value and its ordinals: its list, where its value ends, and its number among others.
+/// Bytes of a set beside its value, its ordinals and its weights: its list, where its value ends, and its number among others.
 const SET_BYTES: usize = size_of::<OrdinalList>() + size_of::<u64>() + 2 * size_of::<u32>();
+/// Vectors grow by this part of their length: twice that would be a lot to reserve.
+const GROWTH_PART: usize = 8;
 
 /// The ordinals of indexed sets: a byte or two a row, and some 100 bytes and its value per set. Of each weight column what the
-/// members weigh: a quarter of a byte a row, and at least 32 bytes a set.
+/// members weigh: a quarter of a byte a row, and at least 56 bytes a set.
 ///
-/// Together they take about [`byte_bounds::lists`], and half of it more while sets are left out. A single set takes what it needs.
+/// What is reserved for them is about [`byte_bounds::lists`], and half of it more while a vector grows or sets are left out. A single set takes
+/// what it needs.
 pub struct SetLists {
     indexed: IndexedSets,
     weight_columns: usize,
@@ -172,30 +175,44 @@ impl SetLists {
         Ok(())
     }
 
-    /// What the lists take in memory, about.
-    fn bytes(&self) -> usize {
-        self.len() * SET_BYTES + self.values.len() + self.arena.bytes_taken() + self.group_bytes
+    /// What is reserved for the lists, about. Postings of them take no more.
+    pub fn bytes(&self) -> usize {
+        self.values.capacity()
+            + self.ends.capacity() * size_of::<u64>()
+            + self.ordinals.capacity() * size_of::<OrdinalList>()
+            + self.groups.capacity() * size_of::<Vec<GroupWeight>>()
+            + self.numbers.allocation_size()
+            + self.arena.bytes_taken()
+            + self.group_bytes
     }
 
     /// Leaves the sets out that are last by value and have about half of the bytes; at least one, and not all.
     fn leave_half_out(&mut self) {
-        let numbers = self.in_order();
+        let value = |number: u32| value_at(&self.values, &self.ends, number as usize);
         let bytes_of = |number: u32| {
-            let value = value_at(&self.values, &self.ends, number as usize);
-            (SET_BYTES + value.len()) as u64 + 2 * self.ordinals[number as usize].len()
+            let groups =
+                self.groups.get(number as usize).map_or(0, |of| size_of_val(of.as_slice()));
+            let rows = self.ordinals[number as usize].len();
+            (SET_BYTES + value(number).len() + groups) as u64 + 2 * rows
         };
+        let numbers = self.in_order();
         let half = numbers.iter().map(|&number| bytes_of(number)).sum::<u64>() / 2;
         let mut bytes = 0;
         let is_kept = |number: &&u32| {
             bytes += bytes_of(**number);
             bytes <= half
         };
-        let count = numbers.iter().take_while(is_kept).count().clamp(1, numbers.len() - 1);
-        let (kept, left_out) = numbers.split_at(count);
-        let until = value_at(&self.values, &self.ends, left_out[0] as usize).to_vec();
+        let count = numbers.iter().take_while(is_kept).count().min(numbers.len() - 1);
+        let (kept, left_out) = numbers.split_at(count.max(1));
+        let until = match count {
+            // The first has more than half. It stays alone, whatever comes: else it would be copied for each few that do.
+            0 => [value(kept[0]), &[0]].concat(),
+            _ => value(left_out[0]).to_vec(),
+        };
         let rows_out = |number: &u32| self.ordinals[*number as usize].len();
         let rows = self.rows - left_out.iter().map(rows_out).sum::<u64>();
         let mut fewer = self.empty(self.from.clone(), Some(until));
+        fewer.reserve(kept.len(), kept.iter().map(|&number| value(number).len()).sum());
         for &number in kept {
             let number = number as usize;
             let to = fewer.number(value_at(&self.values, &self.ends, number));
@@ -252,15 +269,29 @@ impl SetLists {
             return number as usize;
         }
         let number = ends.len();
+        grow(values, value.len());
         values.extend_from_slice(value);
+        grow(ends, 1);
         ends.push(values.len() as u64);
         let hash_of = |number: &u32| hasher.hash_one(value_at(values, ends, *number as usize));
         numbers.insert_unique(hash, number as u32, hash_of);
+        grow(&mut self.ordinals, 1);
         self.ordinals.push(OrdinalList::default());
         if self.weight_columns > 0 {
+            grow(&mut self.groups, 1);
             self.groups.push(Vec::new());
         }
         number
+    }
+
+    /// Makes room for some sets, and no more, whose values have some bytes.
+    fn reserve(&mut self, sets: usize, value_bytes: usize) {
+        self.values.reserve_exact(value_bytes);
+        self.ends.reserve_exact(sets);
+        self.ordinals.reserve_exact(sets);
+        if self.weight_columns > 0 {
+            self.groups.reserve_exact(sets);
+        }
     }
 
     /// The number of sets with rows.
@@ -316,6 +347,13 @@ pub fn put_directory(postings: PostingsWriter, file: &mut PageWriter) -> (u64, u
     let mut payload = Vec::new();
     directory.encode(&mut payload);
     file.put_page(PageKind::SetSummary, &payload, false)
+}
+
+/// Makes room for `more`, and for some others.
+fn grow<T>(vector: &mut Vec<T>, more: usize) {
+    if vector.capacity() - vector.len() < more {
+        vector.reserve_exact(more.max(vector.len() / GROWTH_PART));
+    }
 }
 
 /// The value of a set, of all that lie one after the other.
@@ -418,5 +456,28 @@ mod tests {
             // With no room at all a pass lists one set.
             assert!(most > 1_000, "{most} passes");
         }
+    }
+    #[test]
+    fn a_first_set_of_half_the_room_or_more_is_listed_alone() {
+        let (layout, rows) = rows();
+        // More of them than of all others together, and before these by value: rows without a team.
+        let of_none: Vec<u32> = (3..rows.len() as u32).step_by(6).collect();
+        let of_others: Vec<u32> = (5..rows.len() as u32).step_by(6).rev().collect();
+        let mut lists = SetLists::within(4_000, IndexedSets::all(), layout.weight_count());
+        let mut from = 0;
+        let mut note = |lists: &mut SetLists, of: &[u32]| {
+            let some = rows.take(of);
+            lists.note(&layout, &some, &[vec![1; of.len()]], from).unwrap();
+            lists.make_room();
+            from += of.len() as u64;
+        };
+        (0..5).for_each(|_| note(&mut lists, &of_none));
+        let mut ends = 0;
+        for of_some in of_others.chunks(10) {
+            let before = lists.until.clone();
+            note(&mut lists, of_some);
+            ends += usize::from(lists.until != before);
+        }
+        assert_eq!((lists.len(), lists.rows(), ends), (1, 5 * of_none.len() as u64, 1));
     }
 }

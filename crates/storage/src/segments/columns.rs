@@ -125,6 +125,11 @@ impl ColumnReader {
         self.directory.group_rows
     }
 
+    /// Where the group of an ordinal ends, unless the segment does so before.
+    pub fn group_end(&self, ordinal: u64) -> u64 {
+        (ordinal / self.group_rows() + 1) * self.group_rows()
+    }
+
     /// Whether the group of an ordinal is the one that was read last: to read more of it costs no reads.
     pub fn is_in_hand(&self, ordinal: u64) -> bool {
         self.group.as_ref().is_some_and(|(group, _)| *group as u64 == ordinal / self.group_rows())

@@ -14,23 +14,34 @@ use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::pages::page_writer::PageWriter;
 use crate::postings::set_lists::{SetLists, put_directory};
+use crate::segments::columns::ColumnReader;
 use crate::segments::segment::Segment;
 use crate::segments::weights::weights_of;
 
-/// Rows read at once, unless the names of their sets are long.
+/// Rows read at once, unless the names of their sets are long, or a page of the streams ends.
 const CHUNK_ROWS: u64 = 4096;
 
-/// Reads the set column of a segment and its weights, past the cache, and lists the rows of the indexed sets in a new
-/// file, which is durable afterwards. `go_on` hears after each chunk how many rows are done with; if it says no,
-/// the result is `None`, and the file, if there is one, is not whole.
+/// How far lists of sets are.
+#[derive(Debug, Clone, Copy)]
+pub struct Listed {
+    /// Rows that are done with.
+    pub rows: u64,
+    /// About what lists take that are not written yet, at most.
+    pub bytes_to_write: usize,
+}
+
+/// Reads the set column of a segment and its weights, and lists the rows of the indexed sets in a new file, which is durable
+/// afterwards. `go_on` hears after each chunk how far they are; if it says no, the result is `None`, and the file, if there is
+/// one, is not whole.
 ///
-/// Memory: some MiB to read, and what lists of sets take. One pass over the rows, or as many as lists need to have room.
+/// Memory: some MiB to read, and what lists of sets take. One pass over the streams of these columns, or over blocks where there are none,
+/// or as many as lists need to have room.
 pub fn write_postings(
     directory: Arc<dyn Directory>,
     file: SegmentId,
-    segment: &Segment,
+    segment: &Arc<Segment>,
     indexed: &IndexedSets,
-    mut go_on: impl FnMut(u64) -> bool,
+    mut go_on: impl FnMut(Listed) -> bool,
 ) -> Result<Option<PostingsMeta>> {
     let layout = segment.layout();
     let column = layout.schema().set_column().expect("only tables with a set column index sets");
@@ -44,7 +55,8 @@ pub fn write_postings(
     lists.write(segment.rows(), &mut postings, &mut writer)?;
     while let Some(next) = lists.of_those_left_out() {
         lists = next;
-        if !note_all(segment, &mut lists, |rows| go_on(done + rows))? {
+        let before = done;
+        if !note_all(segment, &mut lists, |of| go_on(Listed { rows: before + of.rows, ..of }))? {
             return Ok(None);
         }
         done += lists.rows();
@@ -64,12 +76,11 @@ pub fn write_postings(
     Ok(Some(PostingsMeta { file, bytes }))
 }
 
-/// Lists the sets of all rows of a segment. `go_on` hears after each chunk how many of them are done with; whether it said yes
-/// each time.
+/// Lists the sets of all rows of a segment. `go_on` hears after each chunk how far these lists are; whether it said yes each time.
 pub fn note_all(
-    segment: &Segment,
+    segment: &Arc<Segment>,
     lists: &mut SetLists,
-    mut go_on: impl FnMut(u64) -> bool,
+    mut go_on: impl FnMut(Listed) -> bool,
 ) -> Result<bool> {
     let layout = segment.layout();
     let column = layout.schema().set_column().expect("only tables with a set column list sets");
@@ -77,10 +88,20 @@ pub fn note_all(
     let mut values: Vec<usize> = layout.weight_values().chain(of_sets.values.clone()).collect();
     values.sort_unstable();
     let projection = layout.stored(of_sets.keys, values);
+    let in_key = layout.key_positions(&[column]).into_iter();
+    let in_key: Vec<_> = in_key.map(|at| (at, layout.key_types()[at].clone())).collect();
+    let mut streams = ColumnReader::open(segment.clone(), &in_key, &projection)?;
     let mut from = 0;
     while from < segment.rows() {
-        let end = segment.rows().min(from + CHUNK_ROWS);
-        let rows = segment.read_some(from, end, &projection, byte_bounds::chunk())?;
+        let end = segment.rows().min((from / CHUNK_ROWS + 1) * CHUNK_ROWS);
+        let of_streams = match &mut streams {
+            Some(streams) => streams.read(from..end.min(streams.group_end(from)))?,
+            None => None,
+        };
+        let rows = match of_streams {
+            Some(rows) => rows,
+            None => segment.read_some(from, end, &projection, byte_bounds::chunk())?,
+        };
         let to = from + rows.len() as u64;
         let fault = |error| StorageError::Inconsistent {
             file: segment.name().to_string(),
@@ -90,7 +111,7 @@ pub fn note_all(
         lists.note(layout, &rows.narrow(&projection, &of_sets), &weights, from).map_err(fault)?;
         lists.make_room();
         from = to;
-        if !go_on(lists.rows()) {
+        if !go_on(Listed { rows: lists.rows(), bytes_to_write: lists.bytes() }) {
             return Ok(false);
         }
     }

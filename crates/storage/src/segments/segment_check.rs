@@ -154,7 +154,7 @@ fn check_stream(
     let end = from + rows.len() as u64;
     let mut next = from;
     while next < end {
-        let to = end.min((next / reader.group_rows() + 1) * reader.group_rows());
+        let to = end.min(reader.group_end(next));
         let Some(read) = reader.read(next..to)? else {
             next = to;
             continue;
@@ -232,7 +232,7 @@ fn end_of_zones(segment: &Segment, zones: &Zones, ordinals: Range<u64>) -> Resul
 /// Checks postings against the rows: lists of all sets, or of those that have room, which are followed by passes over the rows for the
 /// others. Ends without an answer if `go_on` says no, which is given the number of rows.
 fn check_sets(
-    segment: &Segment,
+    segment: &Arc<Segment>,
     mut sets: SetLists,
     mut go_on: impl FnMut(u64) -> bool,
 ) -> Result<()> {
