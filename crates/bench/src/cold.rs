@@ -16,7 +16,7 @@ use crate::metric::{Metric, micros};
 use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::trial::{Contender, Outcome, Role};
-use crate::workload::SETS;
+use crate::workload::{self, TENTH};
 
 /// Rows of one call.
 const ROWS: [u64; 2] = [100, 1_000];
@@ -55,9 +55,8 @@ pub fn cold(setup: &Setup) -> Result<Report> {
         cases.push((format!("{shown} random rows"), rows, Call::Sample(rows)));
         cases.push((format!("{shown} keys"), rows, Call::Gets(rows)));
     }
-    for set in SETS {
-        let rows = loaded.workload.answer_of_set(set).rows;
-        let call = if rows <= ROWS[1] { Call::Set(set) } else { Call::LargeSet(set) };
+    for (set, rows) in workload::sets(setup.arguments.rows) {
+        let call = if set == TENTH { Call::LargeSet(set) } else { Call::Set(set) };
         cases.push((format!("a set of {}", grouped(rows)), rows, call));
     }
     cases.push(("all rows".to_string(), setup.arguments.rows, Call::All));

@@ -20,7 +20,7 @@ use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::sqlite::{self, SQLITE, Sqlite};
 use crate::trial::{Contender, Outcome, Role, time_calls};
-use crate::workload::SETS;
+use crate::workload::TENTH;
 
 /// Rows of a sample.
 const COUNTS: [u64; 3] = [1, 100, 10_000];
@@ -141,7 +141,7 @@ impl SampleSource {
 
     fn contains(self, event: &Event) -> bool {
         let (first, last) = self.ids();
-        let is_of_set = !matches!(self, SampleSource::Set(_)) || event.city == SETS[2];
+        let is_of_set = !matches!(self, SampleSource::Set(_)) || event.city == TENTH;
         is_of_set && (first..=last).contains(&event.id)
     }
 
@@ -155,7 +155,7 @@ impl SampleSource {
             SampleSource::KeyRange(_) => {
                 Selection { between: Some(between), ..Selection::default() }
             }
-            SampleSource::Set(_) => engine::of_set(SETS[2]),
+            SampleSource::Set(_) => engine::of_set(TENTH),
         }
     }
 
@@ -165,7 +165,7 @@ impl SampleSource {
         let which = match self {
             SampleSource::Table(_) => String::new(),
             SampleSource::KeyRange(_) => format!("where id between {first} and {last}"),
-            SampleSource::Set(_) => format!("where city = '{}'", SETS[2]),
+            SampleSource::Set(_) => format!("where city = '{}'", TENTH),
         };
         format!("select * from events {which} order by random() limit ?1")
     }

@@ -15,7 +15,7 @@ use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::sqlite::{self, SQLITE};
 use crate::trial::{Contender, Outcome, Role, time_calls};
-use crate::workload::SETS;
+use crate::workload;
 
 const BY_INDEX: &str = "select * from events where city = ?1";
 const BY_SCAN: &str = "select * from events not indexed where city = ?1";
@@ -40,9 +40,9 @@ pub fn sets(setup: &Setup) -> Result<Report> {
     let (mut by_index, mut by_scan) = (sqlite.prepare(BY_INDEX)?, sqlite.prepare(BY_SCAN)?);
     let seed = setup.arguments.seed;
     let floor = PageFile::create(&setup.path("floor"), loaded.workload.bytes, seed)?;
-    for set in SETS {
+    for (set, rows) in workload::sets(setup.arguments.rows) {
         let expected = loaded.workload.answer_of_set(set);
-        let rows = grouped(expected.rows);
+        let rows = grouped(rows);
         let mut contenders = [
             Contender::new(DRILLCORE, 1, Role::Subject, |_| {
                 timed(|| engine::answer(&table, engine::of_set(set), 1))

@@ -10,8 +10,11 @@ use crate::report::{grouped, megabytes};
 
 /// Rows of one append, and of one transaction of the peer.
 pub const BATCH_ROWS: usize = 8192;
-/// Sets of 10 and of 1,000 rows, and one of a tenth of all.
-pub const SETS: [&str; 3] = ["ten", "thousand", "tenth"];
+/// Sets by the number of their rows.
+const SETS: [(&str, u64); 4] =
+    [("ten", 10), ("hundred", 100), ("thousand", 1_000), ("ten thousand", 10_000)];
+/// The set of a tenth of all rows.
+pub const TENTH: &str = "tenth";
 /// The other rows are spread evenly over so many sets.
 const OTHER_SETS: usize = 100;
 /// 1,000 rows a minute.
@@ -50,11 +53,17 @@ impl Workload {
             shuffle(&mut ids, &mut Rng::keyed(seed, ARRIVALS));
         }
         let others: Vec<String> = (0..OTHER_SETS).map(|city| format!("city-{city:02}")).collect();
-        let city = |id: u32| match u64::from(city_of[id as usize - 1]) {
-            1..=10 => SETS[0],
-            11..=1010 => SETS[1],
-            place if place <= 1010 + rows / 10 => SETS[2],
-            place => &others[place as usize % OTHER_SETS],
+        let mut end = 0;
+        let ends: Vec<(&str, u64)> = sets(rows)
+            .map(|(set, size)| {
+                end += size;
+                (set, end)
+            })
+            .collect();
+        let city = |id: u32| {
+            let place = u64::from(city_of[id as usize - 1]);
+            let set = ends.iter().find(|(_, end)| place <= *end);
+            set.map_or(&*others[place as usize % OTHER_SETS], |(set, _)| set)
         };
         let mut rng = Rng::keyed(seed, VALUES);
         let mut at = 0;
@@ -96,6 +105,12 @@ impl fmt::Display for Workload {
     }
 }
 
+/// Sets of 10, 100, 1,000 and 10,000 rows, as far as that is less than a tenth of all, and one of a tenth; each with its size.
+pub fn sets(rows: u64) -> impl Iterator<Item = (&'static str, u64)> {
+    let tenth = rows / 10;
+    SETS.into_iter().filter(move |(_, size)| *size < tenth).chain([(TENTH, tenth)])
+}
+
 fn value_bytes(event: &Event) -> u64 {
     let fixed = size_of_val(&event.id) + size_of_val(&event.at);
     let numbers = size_of_val(&event.units) + size_of_val(&event.price);
@@ -134,8 +149,11 @@ mod tests {
             assert_eq!(ids.is_sorted(), order == Order::Rising);
             ids.sort_unstable();
             assert_eq!(ids, (1..=20_000).collect::<Vec<i64>>());
-            let sizes = SETS.map(|set| workload.answer_of_set(set).rows);
-            assert_eq!(sizes, [10, 1_000, 2_000]);
+            let sizes: Vec<u64> = sets(20_000).map(|(_, size)| size).collect();
+            assert_eq!(sizes, [10, 100, 1_000, 2_000]);
+            for (set, size) in sets(20_000) {
+                assert_eq!(workload.answer_of_set(set).rows, size);
+            }
             assert_eq!(workload.answer().rows, 20_000);
             let row_bytes = workload.bytes / workload.rows;
             assert!((90..110).contains(&row_bytes), "{row_bytes} bytes per row");

@@ -186,8 +186,8 @@ fn sets_measures_three_sizes_with_and_without_an_index() {
         &[
             "10 rows, by index",
             "10 rows, without index",
-            "1,000 rows, by index",
-            "1,000 rows, without index",
+            "100 rows, by index",
+            "100 rows, without index",
             "200 rows, by index",
             "200 rows, without index",
         ],
