@@ -61,7 +61,7 @@ impl KeyLookup<'_> {
             match &newest.array {
                 SortedArray::Run(run) => {
                     if let Some(row) = newest_in_run(run, newest.erased.as_ref(), key) {
-                        let found = vec![(number, row)];
+                        let found = Few::from_slice(&[(number, row)]);
                         let hits = run.hits(found, self.projection, self.bytes_max);
                         return Ok(Some(Hits { of: older.len(), ..hits }));
                     }
@@ -71,7 +71,7 @@ impl KeyLookup<'_> {
                     let erased = newest.erased.as_deref().map(ErasedRows::ordinals);
                     let rows = segment.newest_row(key, self.projection, erased, may_be_older)?;
                     if let Some(rows) = rows {
-                        let found = vec![(number, 0)];
+                        let found = Few::from_slice(&[(number, 0)]);
                         return Ok(Some(Hits { of: older.len(), found, rows }));
                     }
                     segments_asked = 1;
@@ -241,7 +241,7 @@ impl KeyLookup<'_> {
         interrupted.answer()?;
         Ok(match found.is_empty() {
             true => Vec::new(),
-            false => vec![run.hits(found, self.projection, self.bytes_max)],
+            false => vec![run.hits(found.into(), self.projection, self.bytes_max)],
         })
     }
 

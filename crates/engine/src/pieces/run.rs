@@ -15,6 +15,7 @@ use drillcore_format::ids::{Lsn, LsnRange};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::{Bound, KeyFences, Keys, RankSearch};
 use drillcore_format::rows::{CodedTexts, Layout, Projection, Rows};
+use drillcore_storage::few::Few;
 use drillcore_storage::segments::lookup::Hits;
 use drillcore_storage::segments::segment::End;
 use parking_lot::Mutex;
@@ -453,7 +454,7 @@ impl Run {
     /// given in part, with one byte more than that.
     pub fn hits(
         &self,
-        mut found: Vec<(u32, u32)>,
+        mut found: Few<(u32, u32)>,
         projection: &Projection,
         bytes_max: usize,
     ) -> Hits {

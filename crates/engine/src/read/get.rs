@@ -121,7 +121,10 @@ impl TableSnapshot {
             Some(with_flag) => rows.narrow(with_flag, needed),
             None => rows,
         };
-        let rows = gather(vec![rows], &[Pick::new(0, found[0].1 as usize)])?;
+        let rows = match rows.len() {
+            1 => rows,
+            _ => gather(vec![rows], &[Pick::new(0, found[0].1 as usize)])?,
+        };
         Ok(Found { rows: layout.decode(&rows, columns)?, positions: vec![Some(0)] })
     }
 

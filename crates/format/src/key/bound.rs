@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use arrow_array::{Array, ArrayRef};
+use smallvec::SmallVec;
 
 use crate::cursor::{Cursor, put_bytes};
 use crate::error::Result;
@@ -11,13 +12,16 @@ use crate::key::encoding::encode_value;
 /// Bytes of the longest value in a key but strings, its tag included.
 const VALUE_BYTES: usize = 17;
 
+/// Those of a key of two or three numbers lie in the bound itself.
+type BoundBytes = SmallVec<[u8; 40]>;
+
 /// A place between encoded keys.
 ///
 /// Along the key order [`Bound::lies_before`] is false up to the bound and true from there on, so
 /// a binary search finds the first key behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
-    bytes: Vec<u8>,
+    bytes: BoundBytes,
     /// Whether the bound lies behind all keys that begin with `bytes`, not before them.
     past_prefix: bool,
 }
@@ -29,7 +33,7 @@ impl Bound {
     pub fn before(prefix_columns: &[ArrayRef]) -> Bound {
         let kept = prefix_columns.iter().rposition(|column| !column.is_null(0));
         let kept = &prefix_columns[..kept.map_or(0, |last| last + 1)];
-        Bound { bytes: encoded(kept), past_prefix: false }
+        Bound { bytes: encoded(kept).into(), past_prefix: false }
     }
 
     /// After every key whose leading columns equal these, each an array of one value.
@@ -37,24 +41,26 @@ impl Bound {
     /// Nulls at the end count: `(a, null)` covers the keys that begin with `a` and have null next,
     /// and those that end after `a` because their nulls were dropped.
     pub fn after(prefix_columns: &[ArrayRef]) -> Bound {
-        Bound { bytes: encoded(prefix_columns), past_prefix: true }
+        Bound { bytes: encoded(prefix_columns).into(), past_prefix: true }
     }
 
     /// Before the first key that is at least `key`.
     pub fn at_key(key: &[u8]) -> Bound {
-        Bound { bytes: key.to_vec(), past_prefix: false }
+        Bound { bytes: key.into(), past_prefix: false }
     }
 
     /// Before the first key that is greater than `key`.
     pub fn past_key(key: &[u8]) -> Bound {
         // The shortest byte string above `key`.
-        let bytes = [key, &[0x00]].concat();
+        let mut bytes = BoundBytes::with_capacity(key.len() + 1);
+        bytes.extend_from_slice(key);
+        bytes.push(0x00);
         Bound { bytes, past_prefix: false }
     }
 
     /// Behind all keys that begin with some bytes, or before them.
     pub(super) fn of_parts(bytes: Vec<u8>, past_prefix: bool) -> Bound {
-        Bound { bytes, past_prefix }
+        Bound { bytes: bytes.into(), past_prefix }
     }
 
     /// What [`Bound::of_parts`] makes it of.
@@ -74,7 +80,7 @@ impl Bound {
             side @ (0 | 1) => side == 1,
             other => return Err(cursor.error(format!("a bound begins with {other}"))),
         };
-        Ok(Bound { bytes: cursor.bytes()?.to_vec(), past_prefix })
+        Ok(Bound { bytes: cursor.bytes()?.into(), past_prefix })
     }
 
     /// Whether this bound lies before `key`, so that `key` is behind it.

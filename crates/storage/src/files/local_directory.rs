@@ -275,9 +275,15 @@ impl ReadFile for LocalFile {
         if self.alignment == 1 {
             return self.file.read_exact_at(buffer, offset);
         }
+        buffer.copy_from_slice(self.read_bytes(offset, buffer.len())?.as_slice());
+        Ok(())
+    }
+
+    fn read_bytes(&self, offset: u64, len: usize) -> io::Result<ReadBytes> {
         let before = (offset % self.alignment as u64) as usize;
-        let end = before + buffer.len();
-        let mut pages = ReadBytes::zeroed(end.next_multiple_of(self.alignment), self.alignment);
+        let end = before + len;
+        let whole = end.next_multiple_of(self.alignment);
+        let mut pages = ReadBytes::of_any_content(whole, self.alignment);
         let mut filled = 0;
         while filled < end {
             let at = offset - before as u64 + filled as u64;
@@ -288,8 +294,7 @@ impl ReadFile for LocalFile {
                 Err(error) => return Err(error),
             }
         }
-        buffer.copy_from_slice(&pages.as_slice()[before..end]);
-        Ok(())
+        Ok(pages.narrowed(before..end))
     }
 
     fn descriptor(&self) -> Option<Descriptor<'_>> {

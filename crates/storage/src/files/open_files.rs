@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Lack, same_error};
+use crate::few::Few;
 use crate::files::directory::{Directory, FileIdentity, Lock, ReadFile, WriteFile};
-use crate::files::reads::{ReadRequest, TakeRead};
+use crate::files::reads::{ReadBytes, ReadRequest, TakeRead};
 
 /// The files of one database may take this share of the descriptors of the process ...
 const SHARE: u64 = 4;
@@ -123,7 +124,7 @@ impl Directory for OpenFiles {
     /// Waves of files that may all be open at once.
     fn read_each(&self, requests: &[ReadRequest], take: TakeRead<'_>) {
         let is_same = |a: &ReadRequest, b: &ReadRequest| Arc::ptr_eq(&a.file, &b.file);
-        let files: Vec<&[ReadRequest]> = requests.chunk_by(is_same).collect();
+        let files: Few<&[ReadRequest]> = requests.chunk_by(is_same).collect();
         let mut first = 0;
         for wave in files.chunks(self.pool.limit) {
             self.pool.read_wave(wave, &mut |number, read| take(first + number, read));
@@ -181,6 +182,10 @@ impl ReadFile for Handle {
         self.pool.opened(&self.file)?.read_exact_at(buffer, offset)
     }
 
+    fn read_bytes(&self, offset: u64, len: usize) -> io::Result<ReadBytes> {
+        self.pool.opened(&self.file)?.read_bytes(offset, len)
+    }
+
     fn identity(&self) -> io::Result<Option<FileIdentity>> {
         Ok(self.file.identity)
     }
@@ -236,7 +241,7 @@ impl Pool {
     fn read_wave(&self, files: &[&[ReadRequest]], take: TakeRead<'_>) {
         let closed = files.iter().filter(|requests| requests[0].file.is_closed()).count();
         let _turn = self.turn(closed);
-        let (mut number, mut numbers, mut opened) = (0, Vec::new(), Vec::new());
+        let (mut number, mut numbers, mut opened) = (0, Few::new(), Few::new());
         for requests in files {
             let file = requests[0].file.opened();
             for request in *requests {
@@ -259,8 +264,9 @@ impl Pool {
     /// Waits until a wave that opens some files and those under way have no more than the limit together, but not for long.
     fn turn(&self, files: usize) -> Turn<'_> {
         let mut opened = self.opened_by_waves.lock();
-        let until = Instant::now() + TURN_PATIENCE;
+        let mut until = None;
         while *opened > 0 && *opened + files > self.limit {
+            let until = *until.get_or_insert_with(|| Instant::now() + TURN_PATIENCE);
             if self.wave_ended.wait_until(&mut opened, until).timed_out() {
                 break;
             }

@@ -1,6 +1,8 @@
 //! Files that are read, and several reads of one call, which need not wait for one another.
 
+use std::cell::Cell;
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -9,8 +11,14 @@ use std::sync::Arc;
 pub trait ReadFile: Send + Sync {
     /// The length of the file in bytes.
     fn byte_len(&self) -> io::Result<u64>;
-    /// Fills `buffer` from `offset` on; fewer bytes in the file are an `UnexpectedEof`.
+    /// Fills `buffer`, which may hold anything before, from `offset` on; fewer bytes in the file are an `UnexpectedEof`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+    /// As [`ReadFile::read_exact_at`], `len` bytes into a buffer of their own.
+    fn read_bytes(&self, offset: u64, len: usize) -> io::Result<ReadBytes> {
+        let mut read = ReadBytes::of_any_content(len, 1);
+        self.read_exact_at(read.as_mut_slice(), offset)?;
+        Ok(read)
+    }
     /// Which file it is, whatever its name, where that is known.
     fn identity(&self) -> io::Result<Option<FileIdentity>> {
         Ok(None)
@@ -59,6 +67,14 @@ pub struct ReadRequest {
 /// What gets the result of each read, with the number of its request: each once, in any order.
 pub type TakeRead<'a> = &'a mut dyn FnMut(usize, io::Result<ReadBytes>);
 
+thread_local! {
+    /// The buffer of an earlier read of this thread.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The longest buffer that a thread keeps for its next read: of a block at any alignment.
+const SPARE_BYTES_MAX: usize = 16 << 10;
+
 /// Bytes that were read, at an address that the file asks for.
 #[derive(Default)]
 pub struct ReadBytes {
@@ -69,26 +85,32 @@ pub struct ReadBytes {
 impl ReadRequest {
     /// Reads the range by itself.
     pub fn read(&self) -> io::Result<ReadBytes> {
-        let mut read = ReadBytes::zeroed(self.len, 1);
-        self.file.read_exact_at(read.as_mut_slice(), self.offset)?;
-        Ok(read)
+        self.file.read_bytes(self.offset, self.len)
     }
 }
 
 impl ReadBytes {
-    /// Zeros at an address that is a multiple of `alignment`.
-    pub(crate) fn zeroed(len: usize, alignment: usize) -> ReadBytes {
-        let buffer = vec![0; len + alignment - 1];
+    /// Bytes to be read over, at an address that is a multiple of `alignment`: zeros, or what was read before.
+    pub(crate) fn of_any_content(len: usize, alignment: usize) -> ReadBytes {
+        let needed = len + alignment - 1;
+        let mut buffer = match needed <= SPARE_BYTES_MAX {
+            true => SPARE.try_with(Cell::take).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        if buffer.len() < needed {
+            buffer = vec![0; needed];
+        }
         // The buffer never grows, so it stays where it is.
         let start = buffer.as_ptr().align_offset(alignment);
         ReadBytes { buffer, bytes: start..start + len }
     }
 
     /// The same without what lies outside of a range.
-    pub(crate) fn narrowed(self, range: Range<usize>) -> ReadBytes {
+    pub(crate) fn narrowed(mut self, range: Range<usize>) -> ReadBytes {
         assert!(range.start <= range.end && range.end <= self.bytes.len());
         let start = self.bytes.start;
-        ReadBytes { bytes: start + range.start..start + range.end, ..self }
+        self.bytes = start + range.start..start + range.end;
+        self
     }
 
     /// Exactly the bytes of the range that was asked for.
@@ -98,6 +120,20 @@ impl ReadBytes {
 
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.buffer[self.bytes.clone()]
+    }
+}
+
+impl Drop for ReadBytes {
+    /// Leaves the buffer for the next read, which neither asks for memory nor clears it then.
+    fn drop(&mut self) {
+        if self.buffer.is_empty() || self.buffer.len() > SPARE_BYTES_MAX {
+            return;
+        }
+        let buffer = mem::take(&mut self.buffer);
+        let _ = SPARE.try_with(|spare| {
+            let before = spare.take();
+            spare.set(if buffer.len() < before.len() { before } else { buffer });
+        });
     }
 }
 
@@ -113,12 +149,26 @@ mod tests {
     #[test]
     fn bytes_lie_where_they_are_asked_to() {
         for alignment in [1, 512, 4096] {
-            let mut read = ReadBytes::zeroed(8192, alignment);
+            let mut read = ReadBytes::of_any_content(8192, alignment);
             assert_eq!(read.as_slice().as_ptr().align_offset(alignment), 0);
             read.as_mut_slice()[4000] = 7;
             let narrow = read.narrowed(4000..4003);
             assert_eq!(narrow.as_slice(), [7, 0, 0]);
             assert_eq!(narrow.narrowed(0..1).as_slice(), [7]);
         }
+    }
+    #[test]
+    fn a_buffer_is_used_again_where_it_is_long_enough() {
+        let mut read = ReadBytes::of_any_content(8192, 1);
+        read.as_mut_slice()[0] = 7;
+        drop(read);
+        let read = ReadBytes::of_any_content(8192, 1);
+        assert_eq!(read.as_slice()[0], 7);
+        let longer = ReadBytes::of_any_content(8193, 1);
+        assert_eq!(longer.as_slice(), [0; 8193]);
+        drop(longer);
+        // Neither those that are shorter, or none, nor longer ones take its place.
+        drop((read, ReadBytes::default(), ReadBytes::of_any_content(SPARE_BYTES_MAX + 1, 1)));
+        assert_eq!(ReadBytes::of_any_content(1, 1).buffer.len(), 8193);
     }
 }

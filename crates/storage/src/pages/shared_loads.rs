@@ -148,8 +148,9 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
             if let Some(before_waiting) = &mut before_waiting {
                 before_waiting();
             }
-            let patience_ends = Instant::now() + PATIENCE;
+            let mut patience_ends = None;
             for (position, waiting) in waiting {
+                let patience_ends = *patience_ends.get_or_insert_with(|| Instant::now() + PATIENCE);
                 results[position] = match waiting.load.wait(patience_ends) {
                     Some(End::Loaded(loaded)) => Some(Ok(loaded)),
                     Some(End::Failed(error)) => Some(Err(error)),

@@ -101,7 +101,7 @@ pub struct Hits {
     /// The number of the segment or piece.
     pub of: usize,
     /// The number of each key, and of its row in `rows`.
-    pub found: Vec<(u32, u32)>,
+    pub found: Few<(u32, u32)>,
     /// The rows that were found, with the columns that were asked for.
     pub rows: Rows,
 }
@@ -475,7 +475,7 @@ impl Found {
                 // Most calls find rows in one segment.
                 self.hits.reserve_exact(1);
             }
-            self.hits.push(Hits { of: number, found: keys, rows });
+            self.hits.push(Hits { of: number, found: keys.into(), rows });
         }
         Ok(())
     }
