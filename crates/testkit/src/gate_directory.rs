@@ -30,6 +30,7 @@ struct GateState {
     /// What each write takes.
     pause: Duration,
     waiting: usize,
+    begun: usize,
 }
 
 impl GateDirectory {
@@ -43,7 +44,7 @@ impl GateDirectory {
         GateDirectory { prefix: "postings-", ..GateDirectory::new(inner) }
     }
 
-    /// From now on whoever begins such a file waits.
+    /// From now on each thread that begins such a file waits.
     pub fn shut(&self) {
         self.state().is_shut = true;
     }
@@ -59,6 +60,11 @@ impl GateDirectory {
         self.state().pause = pause;
     }
 
+    /// How many such files were begun, or wait for it.
+    pub fn begun(&self) -> usize {
+        self.state().begun
+    }
+
     /// How many wait.
     pub fn waiting(&self) -> usize {
         self.state().waiting
@@ -72,6 +78,7 @@ impl GateDirectory {
 impl Gate {
     fn pass(&self) {
         let mut state = self.state.lock();
+        state.begun += 1;
         state.waiting += 1;
         while state.is_shut {
             state = self.changed.wait(state);
@@ -115,6 +122,10 @@ impl Directory for GateDirectory {
 
     fn sync(&self) -> io::Result<()> {
         self.inner.sync()
+    }
+
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        self.inner.free_bytes()
     }
 
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {

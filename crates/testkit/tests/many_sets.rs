@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use drillcore::directory::{Directory, LocalDirectory, MemoryDirectory};
-use drillcore::{Database, Options, ReadOptions, Table, TableSnapshot};
+use drillcore::directory::{Directory, LocalDirectory, MemoryDirectory, read_file};
+use drillcore::{Database, Options, Progress, ReadOptions, Table, TableSnapshot};
 use drillcore_format::byte_bounds;
+use drillcore_testkit::deadline::within;
 use drillcore_testkit::event_table::{Events, Kind, scan_ids};
+use drillcore_testkit::fault_directory::FaultDirectory;
 use drillcore_testkit::gate_directory::GateDirectory;
 
 /// Instead of 64 MiB.
 const LISTS_BYTES: usize = 64 << 10;
+const MEMORY_BYTES: u64 = 16 << 20;
 const ROWS: i64 = 20_000;
 const EVENTS: Events = Events { teams: 15_000, payload_bytes: 10 };
 /// Longer than a listing job goes on before it looks for what is more urgent.
@@ -20,7 +23,7 @@ const SOME_TIME: Duration = Duration::from_millis(300);
 
 fn options() -> Options {
     byte_bounds::set_lists(LISTS_BYTES);
-    Options { maintenance_threads: 1, ..Default::default() }
+    Options { memory_bytes: MEMORY_BYTES, maintenance_threads: 1, ..Default::default() }
 }
 
 /// Adds rows of many sets that lie between the others, and writes them out.
@@ -87,9 +90,16 @@ fn sets_are_found_before_they_are_listed_and_listed_without_a_call() {
 
 /// A database of which a job is about to write lists of the only segment, which has a part of the rows.
 fn about_to_list(part: (i64, i64)) -> (GateDirectory, Database, Table) {
-    let files = GateDirectory::of_postings(Arc::new(MemoryDirectory::new()));
+    about_to_list_in(Arc::new(MemoryDirectory::new()), part)
+}
+
+fn about_to_list_in(
+    directory: Arc<dyn Directory>,
+    part: (i64, i64),
+) -> (GateDirectory, Database, Table) {
+    let files = GateDirectory::of_postings(directory);
     let db = Database::open_in(Arc::new(files.clone()), options()).unwrap();
-    let table = db.create_table("events", Events::spec_of(Kind::Append)).unwrap();
+    let table = db.create_table("events", Events::spec()).unwrap();
     files.shut();
     flush(&db, &table, part);
     wait("nothing is listed", || files.waiting() == 1);
@@ -98,7 +108,7 @@ fn about_to_list(part: (i64, i64)) -> (GateDirectory, Database, Table) {
 
 /// Once a listing has ended early: one segment is left, and its lists are the only ones that were ever made.
 fn check_listed_once(files: &GateDirectory, db: &Database, table: &Table) {
-    wait("the sets were not listed", || rows_to_index(db) == 0);
+    table.wait_for_set_index().unwrap();
     let stats = db.stats().unwrap();
     assert_eq!(stats.tables[0].segments, 1);
     assert_eq!(stats.writer.unwrap().segments_indexed, 1);
@@ -111,7 +121,12 @@ fn listing_ends_when_the_table_is_compacted() {
     let (files, db, table) = about_to_list((0, 2));
     flush(&db, &table, (1, 2));
     thread::scope(|scope| {
-        let compacting = scope.spawn(|| db.compact().unwrap());
+        let progress = Progress::default();
+        let compacting = scope.spawn({
+            let (db, progress) = (&db, progress.clone());
+            move || db.compact_with(&progress).unwrap()
+        });
+        wait("nothing is compacted", || progress.total() > 0);
         thread::sleep(SOME_TIME);
         files.open_up();
         compacting.join().unwrap();
@@ -134,7 +149,8 @@ fn listing_ends_when_the_segment_is_to_be_merged() {
 #[test]
 fn compacting_does_not_wait_for_listing_where_it_has_nothing_to_merge() {
     let (files, db, table) = about_to_list((0, 1));
-    db.compact().unwrap();
+    let compacted = db.clone();
+    within(Duration::from_secs(60), "compacting", move || compacted.compact().unwrap());
     assert_eq!(files.waiting(), 1);
     files.open_up();
     check_listed_once(&files, &db, &table);
@@ -146,7 +162,29 @@ fn lists_of_a_table_that_is_dropped_meanwhile_are_removed() {
     let snapshot = table.snapshot().unwrap();
     db.drop_table("events").unwrap();
     files.open_up();
-    wait("the lists were not removed", || files_of_postings(&files) == 0);
     check(&snapshot);
     db.close().unwrap();
+    assert_eq!((files.begun(), files_of_postings(&files)), (1, 0));
+}
+
+#[test]
+fn listing_does_not_give_way_to_a_merge_that_has_no_room() {
+    let disk = FaultDirectory::new();
+    let (files, db, table) = about_to_list_in(Arc::new(disk.clone()), (0, 4));
+    (1..4).for_each(|number| flush(&db, &table, (number, 4)));
+    // What merges leave for others, and more than lists take, but not the segments once more.
+    let used: u64 = db.stats().unwrap().tables[0].segment_bytes;
+    let log =
+        disk.list().unwrap().into_iter().map(|name| read_file(&disk, &name).unwrap().len() as u64);
+    let free = (2 << 20) + MEMORY_BYTES / 4 + used * 3 / 4;
+    disk.set_capacity(Some(log.sum::<u64>() + free));
+    thread::sleep(SOME_TIME);
+    files.open_up();
+    wait("the sets were not listed", || rows_to_index(&db) == 0);
+    assert_eq!(db.stats().unwrap().writer.unwrap().merges, 0);
+    assert_eq!(files.begun(), 4, "each was listed once");
+    disk.set_capacity(None);
+    wait("nothing was merged", || db.stats().unwrap().writer.unwrap().merges == 1);
+    table.wait_for_set_index().unwrap();
+    check(&table.snapshot().unwrap());
 }

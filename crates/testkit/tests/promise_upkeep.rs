@@ -124,7 +124,7 @@ fn check_many_sets() {
         listed >> 10,
         verified >> 10,
     );
-    // While one part of the lists grows, it is there twice.
+    // While the largest part of the lists grows, it is there twice: less than half, as names are short.
     let lists = LISTS_BYTES * 3 / 2;
     assert!(written <= REST_BYTES + lists, "{written} bytes to write a segment");
     assert!(listed <= LISTED_BYTES + lists, "{listed} bytes to list sets");

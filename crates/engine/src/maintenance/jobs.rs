@@ -38,7 +38,7 @@ use crate::state::table_state::TableState;
 /// less, ...
 const FLUSH_PARTS: u64 = 64;
 const FLUSH_PARTS_OF_MEMORY: u64 = 32;
-/// ... but never fewer bytes than this. Of a merge, which fewer wait for, it should have [`small_bytes`].
+/// ... but never fewer bytes than this. Of a merge, which fewer wait for, a thread should have [`small_bytes`].
 const FLUSH_BYTES_MIN: u64 = 1 << 20;
 
 /// A piece of background work with its inputs.
@@ -217,6 +217,7 @@ fn note(core: &Core, job: &Job, done: &Done) {
             let slots = entry.segments.iter_mut().filter(|slot| slot.unreadable.is_some());
             slots.filter(|slot| is_input(slot.piece.id())).for_each(|slot| slot.unreadable = None);
         }
+        Done::GaveWay => {}
     }
     if matches!(done, Done::PutOff(_)) {
         state.worklist.add(*table);

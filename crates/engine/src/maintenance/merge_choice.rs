@@ -1,13 +1,13 @@
 //! Which segments of a table to merge.
 
 use std::collections::HashSet;
-use std::time::Instant;
 
-use drillcore_format::ids::SegmentId;
 use drillcore_storage::segments::segment::Segment;
 
-use crate::maintenance::tiering::{Tiering, level_candidates, segment_candidates};
+use crate::maintenance::room::{self, Spare};
+use crate::maintenance::tiering::{IsOut, Tiering, level_candidates, segment_candidates};
 use crate::state::core::Core;
+use crate::state::guarded::State;
 use crate::state::levels::{groups_to_merge, in_key_order, levels};
 use crate::state::slots::Slot;
 use crate::state::table_state::TableState;
@@ -28,21 +28,21 @@ pub fn small_bytes(core: &Core) -> u64 {
     core.options.segment_bytes / MERGE_PARTS
 }
 
-/// Segments that should become one, by their numbers, of `largest` bytes at most: those of levels that are many, or those
-/// of one level that are small. See [`levels`].
+/// Segments that should become one, by their numbers, of `largest` bytes at most and none that is out: those of levels that are many, or
+/// those of one level that are small. See [`levels`].
 pub fn merge_groups(
     table: &TableState,
     small: u64,
     largest: u64,
-    now: Instant,
+    is_out: IsOut<'_>,
 ) -> Option<Vec<Vec<usize>>> {
     let tiering = Tiering { fanout: SEGMENT_FANOUT, smallest: SEGMENT_SMALLEST_BYTES, largest };
     let segments = &table.segments;
-    if let Some(group) = to_reclaim(segments, largest, now, |erased, rows| erased == rows) {
+    if let Some(group) = to_reclaim(segments, largest, is_out, |erased, rows| erased == rows) {
         return Some(vec![group]);
     }
     let levels = levels(segments.iter().map(|slot| &*slot.piece));
-    let candidates = level_candidates(segments, &levels, now);
+    let candidates = level_candidates(segments, &levels, is_out);
     let mut window = tiering.pick(&candidates);
     if !table.schema.repeats_keys() {
         window = window.or_else(|| tiering.pick_all(&candidates));
@@ -54,14 +54,14 @@ pub fn merge_groups(
     let mut of_small = levels.into_iter().filter_map(|level| {
         let numbers = in_key_order(segments, level);
         let of_small = Tiering { largest: largest.min(small), ..tiering };
-        let window = of_small.pick(&segment_candidates(segments, &numbers, now))?;
+        let window = of_small.pick(&segment_candidates(segments, &numbers, is_out))?;
         let mut group = numbers[window].to_vec();
         group.sort_unstable();
         Some(group)
     });
     let share = if table.schema.ttl.is_some() { EXPIRED_SHARE } else { ERASED_SHARE };
     let much = |erased: u64, rows: u64| erased >= rows.div_ceil(share);
-    let group = of_small.next().or_else(|| to_reclaim(segments, largest, now, much))?;
+    let group = of_small.next().or_else(|| to_reclaim(segments, largest, is_out, much))?;
     Some(vec![group])
 }
 
@@ -69,13 +69,13 @@ pub fn merge_groups(
 fn to_reclaim(
     segments: &[Slot<Segment>],
     largest: u64,
-    now: Instant,
+    is_out: IsOut<'_>,
     is_worth: impl Fn(u64, u64) -> bool,
 ) -> Option<Vec<usize>> {
     let is_wanted = |slot: &Slot<Segment>| {
         let erased = slot.erased.as_ref().map_or(0, |erased| erased.len().into());
         let is_short = live_bytes(slot) <= largest;
-        erased > 0 && !slot.is_out(now) && is_short && is_worth(erased, slot.piece.rows())
+        erased > 0 && !is_out(slot) && is_short && is_worth(erased, slot.piece.rows())
     };
     segments.iter().position(is_wanted).map(|number| vec![number])
 }
@@ -102,25 +102,22 @@ pub fn full_merge_groups(table: &TableState, small: u64) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Whether a segment that is taken would be merged now, by a call or by a worker, if it were in play.
-pub fn is_to_be_merged(
-    core: &Core,
-    table: &mut TableState,
-    segment: SegmentId,
-    now: Instant,
-) -> bool {
-    let Some(at) = table.segments.iter().position(|slot| slot.piece.id() == segment) else {
-        return false;
-    };
+/// Whether a job that has taken a segment should give it back, for a call or a worker that would merge it then: no merge for which there
+/// is no room, or of segments that could not be read, as it would come to nothing.
+pub fn is_to_be_merged(core: &Core, state: &State, table: &TableState, segment: &Segment) -> bool {
+    let small = small_bytes(core);
     let groups = if table.compact_calls > 0 {
-        full_merge_groups(table, small_bytes(core))
-    } else if table.merge_put_off.is_some() {
+        full_merge_groups(table, small)
+    } else if state.holds > 0 || table.merge_put_off.is_some() {
         return false;
     } else {
-        let was_taken = std::mem::replace(&mut table.segments[at].taken, false);
-        let groups = merge_groups(table, small_bytes(core), u64::MAX, now);
-        table.segments[at].taken = was_taken;
-        groups.unwrap_or_default()
+        let is_it = |slot: &Slot<Segment>| slot.piece.id() == segment.id();
+        let is_out = |slot: &Slot<Segment>| slot.unreadable.is_some() || slot.taken && !is_it(slot);
+        let Some(groups) = merge_groups(table, small, u64::MAX, &is_out) else { return false };
+        if room::check(core, Spare::Flushes, "a merge", bytes_of(table, &groups)).is_err() {
+            return false;
+        }
+        groups
     };
-    groups.iter().flatten().any(|&number| number == at)
+    groups.iter().flatten().any(|&number| table.segments[number].piece.id() == segment.id())
 }

@@ -1,8 +1,8 @@
 //! What happens in the background: flushes, merges and lists of sets, and how it ends.
 
 pub mod tiering;
-pub mod merge_choice;
 pub mod room;
+pub mod merge_choice;
 pub mod progress;
 pub mod yield_points;
 pub mod segment_writing;

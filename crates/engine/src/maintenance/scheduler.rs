@@ -37,6 +37,7 @@ const INLINE_JOIN_BYTES: u64 = 512 << 10;
 const INLINE_JOIN_FACTOR: u64 = 10;
 /// Flushes write this share of the budget at once.
 pub const FLUSH_SHARE: u64 = 4;
+
 /// Compacts small runs of tables, to which as many bytes were added, until the tiering of each is satisfied.
 pub fn compact_small_runs<'a>(
     core: &'a Core,
@@ -428,8 +429,8 @@ fn leave_alone(
         let table = state.tables.get_mut(&id).expect("it is one of them");
         let has_unreadable = table.unreadable().next().is_some();
         table.has_unreadable = has_unreadable;
-        if is_due(&table.merge_put_off, now) {
-            // What was put off and is due is not wanted any more.
+        if is_due(&table.merge_put_off, now) && !table.segments.iter().any(|slot| slot.taken) {
+            // What was put off, is due, and could be done, is not wanted any more.
             table.merge_put_off = None;
         }
         let waits_for_room = is_worth_compacting(table, visible, largest, largest);
@@ -478,11 +479,12 @@ fn pick_merge(
 ) -> Option<Job> {
     let small = small_bytes(core);
     let table = state.tables.get_mut(&id).filter(|table| table.compact_calls == 0)?;
-    let mut groups = merge_groups(table, small, largest, now)?;
+    let is_out = |slot: &Slot<Segment>| slot.is_out(now);
+    let mut groups = merge_groups(table, small, largest, &is_out)?;
     if let Err(why) = room::check(core, Spare::Flushes, "a merge", bytes_of(table, &groups)) {
         table.merge_put_off = Some(PutOff::again(table.merge_put_off.as_ref(), why, now));
         let left = room::left(core, Spare::Flushes)?.min(largest);
-        groups = merge_groups(table, small, left, now)?;
+        groups = merge_groups(table, small, left, &is_out)?;
     }
     Some(take_groups(id, table, groups, true))
 }

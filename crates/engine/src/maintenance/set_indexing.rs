@@ -22,7 +22,7 @@ use crate::state::slots::release;
 
 /// Bytes that a row takes in postings of few sets, at most about.
 const ROW_BYTES: u64 = 4;
-/// How long an indexing job goes on before it looks whether the table is to be merged, and whether the disk has room.
+/// How long a job goes on before it looks whether the segment is to be merged, and whether the disk has room.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Lists the rows of the indexed sets of a segment, and attaches the list to it. Gives up without a word when
@@ -53,23 +53,25 @@ pub fn index(
     let file = core.new_segment_id();
     let (mut next_look, mut without_room) = (Instant::now(), None);
     let written = write_postings(core.directory.clone(), file, segment, indexed, |listed| {
-        rows_done(listed.rows);
         let now = Instant::now();
-        let mut state = core.state();
+        let state = core.state();
         if !helps(&state) {
             return false;
         }
-        if now < next_look {
-            return true;
-        }
-        next_look = now + TURN;
-        let entry = state.tables.get_mut(&table).expect("it helps a table that is there");
-        if is_to_be_merged(core, entry, segment.id(), now) {
-            return false;
+        if now >= next_look {
+            next_look = now + TURN;
+            let entry = state.tables.get(&table).expect("it helps a table that is there");
+            if is_to_be_merged(core, &state, entry, segment) {
+                return false;
+            }
+            without_room = check_room(listed.bytes_to_write as u64).err();
+            if without_room.is_some() {
+                return false;
+            }
         }
         drop(state);
-        without_room = check_room(listed.bytes_to_write as u64).err();
-        without_room.is_none()
+        rows_done(listed.rows);
+        true
     });
     if let Some(why) = without_room {
         never_was(core, file, 0);
@@ -84,8 +86,7 @@ pub fn index(
         Ok(Some(opened)) => opened,
         Ok(None) => {
             never_was(core, file, 0);
-            give_back(core, table, segment);
-            return Ok(Done::Installed);
+            return Ok(Done::GaveWay);
         }
         Err(error @ StorageError::FolderSync { .. }) => return Err(error.into()),
         Err(error) => {

@@ -7,7 +7,6 @@
 //! Bentley and Saxe's logarithmic method, 1980.
 
 use std::ops::Range;
-use std::time::Instant;
 
 use drillcore_format::ids::Lsn;
 use drillcore_storage::segments::segment::Segment;
@@ -122,6 +121,9 @@ impl Tiering {
     }
 }
 
+/// Whether nothing can be made of a segment.
+pub type IsOut<'a> = &'a dyn Fn(&Slot<Segment>) -> bool;
+
 /// Runs by size; those not yet visible cannot be merged.
 pub fn run_candidates(runs: &[Slot<Run>], visible: Lsn) -> Vec<Candidate> {
     let candidate = |slot: &Slot<Run>| Candidate {
@@ -136,14 +138,14 @@ pub fn run_candidates(runs: &[Slot<Run>], visible: Lsn) -> Vec<Candidate> {
 pub fn level_candidates(
     segments: &[Slot<Segment>],
     levels: &[Range<usize>],
-    now: Instant,
+    is_out: IsOut<'_>,
 ) -> Vec<Candidate> {
     let candidate = |level: &Range<usize>| {
         let slots = &segments[level.clone()];
         Candidate {
             size: slots.iter().map(|slot| slot.piece.disk_bytes()).sum(),
             rows: slots.iter().map(|slot| slot.piece.rows()).sum(),
-            taken: slots.iter().any(|slot| slot.is_out(now)),
+            taken: slots.iter().any(is_out),
         }
     };
     levels.iter().map(candidate).collect()
@@ -153,12 +155,12 @@ pub fn level_candidates(
 pub fn segment_candidates(
     segments: &[Slot<Segment>],
     numbers: &[usize],
-    now: Instant,
+    is_out: IsOut<'_>,
 ) -> Vec<Candidate> {
     let candidate = |&number: &usize| {
         let slot = &segments[number];
         let (size, rows) = (slot.piece.disk_bytes(), slot.piece.rows());
-        Candidate { size, rows, taken: slot.is_out(now) }
+        Candidate { size, rows, taken: is_out(slot) }
     };
     numbers.iter().map(candidate).collect()
 }

@@ -25,13 +25,15 @@ pub enum Done {
     /// There was no room for its result, or no file descriptor, or its input could not be read. Nothing has changed, and it will
     /// be tried again.
     PutOff(Error),
+    /// It ended without a result, for something more urgent. Nothing has changed.
+    GaveWay,
 }
 
 impl Done {
     /// An error for a caller who wants it done now.
     pub fn or_error(self) -> Result<()> {
         match self {
-            Done::Installed => Ok(()),
+            Done::Installed | Done::GaveWay => Ok(()),
             Done::PutOff(why) => Err(why),
         }
     }

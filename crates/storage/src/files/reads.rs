@@ -157,6 +157,7 @@ mod tests {
             assert_eq!(narrow.narrowed(0..1).as_slice(), [7]);
         }
     }
+
     #[test]
     fn a_buffer_is_used_again_where_it_is_long_enough() {
         let mut read = ReadBytes::of_any_content(8192, 1);

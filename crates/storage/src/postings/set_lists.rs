@@ -26,8 +26,8 @@ const GROWTH_PART: usize = 8;
 /// The ordinals of indexed sets: a byte or two a row, and some 100 bytes and its value per set. Of each weight column what the
 /// members weigh: a quarter of a byte a row, and at least 56 bytes a set.
 ///
-/// What is reserved for them is about [`byte_bounds::lists`], and half of it more while a vector grows or sets are left out. A single set takes
-/// what it needs.
+/// What is reserved for them is about [`byte_bounds::lists`], and as much again as their largest part while it grows. A single set
+/// takes what it needs.
 pub struct SetLists {
     indexed: IndexedSets,
     weight_columns: usize,
@@ -205,7 +205,7 @@ impl SetLists {
         let count = numbers.iter().take_while(is_kept).count().min(numbers.len() - 1);
         let (kept, left_out) = numbers.split_at(count.max(1));
         let until = match count {
-            // The first has more than half. It stays alone, whatever comes: else it would be copied for each few that do.
+            // The first has more than half. None behind it comes in: else it would be copied for each few that do.
             0 => [value(kept[0]), &[0]].concat(),
             _ => value(left_out[0]).to_vec(),
         };
@@ -241,7 +241,7 @@ impl SetLists {
         let groups = &mut self.groups[number];
         if self.ordinals[number].len().is_multiple_of(WEIGHT_GROUP) {
             // Most sets of a table with many have one group.
-            groups.reserve_exact(self.weight_columns);
+            grow(groups, self.weight_columns);
             groups.resize(groups.len() + self.weight_columns, GroupWeight::default());
             self.group_bytes += self.weight_columns * size_of::<GroupWeight>();
         }
@@ -457,6 +457,7 @@ mod tests {
             assert!(most > 1_000, "{most} passes");
         }
     }
+
     #[test]
     fn a_first_set_of_half_the_room_or_more_is_listed_alone() {
         let (layout, rows) = rows();
