@@ -19,6 +19,9 @@ pub struct Arguments {
     /// MiB of rows that the engines of `load`, `readers` and `draws` hold in memory while they load.
     #[arg(long, default_value_t = 64, value_parser = value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
+    /// MiB of page cache in `cold`.
+    #[arg(long, default_value_t = 8, value_parser = value_parser!(u32).range(1..=65_536))]
+    pub cache: u32,
     /// Leave the other engines out, as for a profile.
     #[arg(long)]
     pub without_peers: bool,

@@ -23,6 +23,8 @@ const ROWS: [u64; 2] = [100, 1_000];
 
 const TIME: Metric = Metric::time("time");
 const READS: Metric = Metric::count("pages read", "pages");
+/// The index among them, where it fits.
+const READS_BEFORE: Metric = Metric::count("pages read to open", "pages");
 
 /// What is asked for in one call.
 #[derive(Clone, Copy)]
@@ -43,7 +45,7 @@ impl Call {
 }
 
 pub fn cold(setup: &Setup) -> Result<Report> {
-    let mut trial = setup.trial("cold");
+    let mut trial = setup.trial("cold").without_peers();
     let loaded = Loaded::load(setup, &trial)?;
     let seed = setup.arguments.seed;
     let folder = setup.fresh_folder()?;
@@ -62,12 +64,15 @@ pub fn cold(setup: &Setup) -> Result<Report> {
     cases.push(("all rows".to_string(), setup.arguments.rows, Call::All));
     for (case, rows, call) in cases {
         let ours = |round| {
-            let db = engine::open_cold(&loaded.drillcore)?;
+            let db = engine::open_cold(&loaded.drillcore, u64::from(setup.arguments.cache) << 20)?;
             let table = db.table(EVENTS)?.snapshot()?;
+            let before = pages_read(&db)?;
             let started = Instant::now();
             let answer = asked(&table, call, setup, round)?;
             let seconds = started.elapsed().as_secs_f64();
-            let values = vec![(TIME, micros(seconds)), (READS, pages_read(&db)? as f64)];
+            let reads = pages_read(&db)? - before;
+            let values =
+                vec![(TIME, micros(seconds)), (READS, reads as f64), (READS_BEFORE, before as f64)];
             Ok(Outcome { values, answer: Some(answer) })
         };
         let floor = |round| {

@@ -30,13 +30,9 @@ pub fn open(folder: &Path) -> Result<Database> {
     Ok(Database::open(folder, Options { durability: Durability::Os, ..Options::default() })?)
 }
 
-/// A cache that holds no more than a few index pages beside the blocks of one call.
-const COLD_CACHE_BYTES: u64 = 8 << 20;
-
-/// A database whose files come from the device: past the cache of the system, into a small one.
-pub fn open_cold(folder: &Path) -> Result<Database> {
-    let options =
-        ReadOptions { cache_bytes: COLD_CACHE_BYTES, direct_io: true, ..ReadOptions::default() };
+/// A database whose files come from the device: past the cache of the system, into one of some bytes.
+pub fn open_cold(folder: &Path, cache_bytes: u64) -> Result<Database> {
+    let options = ReadOptions { cache_bytes, direct_io: true, ..ReadOptions::default() };
     Ok(Database::open_read_only(folder, options)?)
 }
 

@@ -35,6 +35,8 @@ impl PageFile {
         let bytes: Vec<u8> = (0..words).flat_map(|_| noise()).collect();
         write_in_chunks(path, &bytes, CHUNK_BYTES)?;
         let file = File::open(path).map_err(Error::io("open", path))?;
+        // Else the system writes it while it is read.
+        file.sync_all().map_err(Error::io("sync", path))?;
         Ok(PageFile { path: path.to_path_buf(), file, pages })
     }
 

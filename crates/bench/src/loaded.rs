@@ -28,7 +28,7 @@ pub struct Loaded {
 
 impl Loaded {
     /// Both get the rows in shuffled order and then do what their users would: one merges all into one
-    /// segment, the other packs its pages and counts for its planner.
+    /// segment, the other packs its pages and counts for its planner. The peer gets none if the trial has no peers.
     pub fn load(setup: &Setup, trial: &Trial) -> Result<Loaded> {
         let workload = setup.workload(trial, Order::Shuffled)?;
         trial.announce("loading")?;
@@ -43,14 +43,17 @@ impl Loaded {
         fs::create_dir(&sqlite).map_err(Error::io("make", &sqlite))?;
         let peer = open_sqlite(&sqlite)?;
         peer.create_events(true)?;
-        peer.insert_all(&workload.batches)?;
-        peer.settle()?;
+        if trial.has_peers() {
+            peer.insert_all(&workload.batches)?;
+            peer.settle()?;
+        }
         drop(peer);
-        let description = format!(
-            "{workload}; on disk drillcore {} in {segments} segment, sqlite {}",
-            megabytes(folder_bytes(&drillcore)?),
-            megabytes(folder_bytes(&sqlite)?),
-        );
+        let on_disk = megabytes(folder_bytes(&drillcore)?);
+        let mut description =
+            format!("{workload}; on disk drillcore {on_disk} in {segments} segment");
+        if trial.has_peers() {
+            description.push_str(&format!(", sqlite {}", megabytes(folder_bytes(&sqlite)?)));
+        }
         Ok(Loaded { workload, drillcore, sqlite, description, _folder: folder })
     }
 

@@ -92,6 +92,10 @@ impl<'a> Trial<'a> {
         Trial { has_peers: false, ..self }
     }
 
+    pub fn has_peers(&self) -> bool {
+        self.has_peers
+    }
+
     /// Leaves out the cases whose name does not contain the text.
     pub fn of_cases(self, cases: Option<String>) -> Trial<'a> {
         Trial { cases, ..self }
