@@ -173,26 +173,32 @@ impl PieceSource {
         self
     }
 
-    /// Reads rows of sets of the first sources, as long as all of them have few: their postings together, and their blocks. Else a set
-    /// costs the trips to the device of each piece, one after the other.
-    pub fn read_together<'s>(sources: impl Iterator<Item = &'s mut PieceSource>) -> Result<()> {
+    /// Reads rows of sets of the first groups of sources, as long as all together have few: their postings together, and their blocks.
+    /// Else a set costs the trips to the device of each piece, one after the other. Gives the number of groups that have nothing more to
+    /// be read together.
+    pub fn read_together<'s>(
+        groups: impl Iterator<Item = &'s mut Vec<PieceSource>>,
+    ) -> Result<usize> {
         let mut few: Vec<&mut PieceSource> = Vec::new();
-        let (mut rows, mut bytes) = (0, 0);
-        for source in sources {
-            let Rest::Members { sets, .. } = &source.rest else { continue };
-            if !source.is_on_disk() {
-                continue;
+        let (mut rows, mut bytes, mut done) = (0, 0, 0);
+        'groups: for group in groups {
+            for source in group {
+                let Rest::Members { sets, .. } = &source.rest else { continue };
+                if !source.is_on_disk() {
+                    continue;
+                }
+                let len: u64 = sets.iter().map(|set| set.part.len()).sum();
+                rows += len;
+                bytes += len.saturating_mul(source.piece.mean_row_bytes());
+                if rows > TOGETHER_ROWS_MAX || bytes > byte_bounds::chunk() as u64 {
+                    break 'groups;
+                }
+                few.push(source);
             }
-            let len: u64 = sets.iter().map(|set| set.part.len()).sum();
-            rows += len;
-            bytes += len.saturating_mul(source.piece.mean_row_bytes());
-            if rows > TOGETHER_ROWS_MAX || bytes > byte_bounds::chunk() as u64 {
-                break;
-            }
-            few.push(source);
+            done += 1;
         }
         if few.len() < 2 {
-            return Ok(());
+            return Ok(done);
         }
         MembersAhead::look_up_all(&mut few)?;
         for source in &mut few {
@@ -226,7 +232,7 @@ impl PieceSource {
                 source.ready.push_back((rows, std::mem::replace(next, later)));
             }
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Whether it reads a segment.

@@ -93,7 +93,7 @@ pub struct PartitionScan {
     source: Option<Source>,
     /// What comes after it: the sources of pieces that share keys, group by group.
     later: VecDeque<Vec<PieceSource>>,
-    /// How many of the next groups were read together, as far as they have few rows of sets, and how many the last time.
+    /// How many of the next groups were read together, as far as they have rows of sets, and how many will be at most the next time.
     groups_ahead: usize,
     groups_at_once: usize,
     plan: Arc<ScanPlan>,
@@ -258,7 +258,9 @@ impl KeyPartition {
             later.iter_mut().for_each(|group| group.reverse());
         }
         let plan = self.plan.clone();
-        PartitionScan { source: None, later, groups_ahead: 0, groups_at_once: 0, plan }
+        // Who wants few rows has read at most twice as many. Others read no more than they would of a single piece.
+        let groups_at_once = if plan.limit.is_some() { 1 } else { GROUPS_AT_ONCE_MAX };
+        PartitionScan { source: None, later, groups_ahead: 0, groups_at_once, plan }
     }
 }
 
@@ -318,11 +320,9 @@ impl PartitionScan {
                 return Ok(Some(rows));
             }
             if self.groups_ahead == 0 {
-                // Who wants few rows, or stops soon, has read at most twice as much.
-                self.groups_at_once = (2 * self.groups_at_once).clamp(1, GROUPS_AT_ONCE_MAX);
-                self.groups_ahead = self.groups_at_once;
                 let groups = self.later.iter_mut().take(self.groups_at_once);
-                PieceSource::read_together(groups.flatten())?;
+                self.groups_ahead = PieceSource::read_together(groups)?.max(1);
+                self.groups_at_once = GROUPS_AT_ONCE_MAX.min(2 * self.groups_at_once);
             }
             self.groups_ahead -= 1;
             let Some(group) = self.later.pop_front() else { return Ok(None) };
