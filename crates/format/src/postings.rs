@@ -1,7 +1,7 @@
 //! Set postings: the rows of each set, as ascending ordinals.
 //!
-//! A list is cut into *chunks* of [`CHUNK`] ordinals, each bit-packed over its first. Chunks lie in
-//! postings pages of [`PAGE_BYTES`](crate::page::PAGE_BYTES); none straddles two. A list of several chunks also has *skip
+//! A list is cut into *chunks* of [`CHUNK`] ordinals, each bit-packed over its first. That of a short list lies in the set's
+//! directory entry; all others lie in postings pages of [`PAGE_BYTES`](crate::page::PAGE_BYTES); none straddles two. A list of several chunks also has *skip
 //! tables*, each with the first ordinal and the place of [`TABLE_CHUNKS`] chunks, in the same pages;
 //! the set's directory entry names its skip tables. So the i-th member and the rank of an ordinal
 //! cost one skip table and one chunk, at most two page reads, however long the list is. Where the table has weight columns,
@@ -16,6 +16,7 @@ mod item_place;
 mod chunk;
 mod skip_table;
 mod weights;
+mod list_place;
 mod directory;
 mod writer;
 mod search;
@@ -25,6 +26,8 @@ mod tests;
 pub use chunk::{CHUNK, PostingChunk};
 pub use directory::{DirectoryPage, SetDirectorySummary, SetEntry};
 pub use item_place::ItemPlace;
-pub use skip_table::{ListPlace, ListRoot, SkipTable, TABLE_CHUNKS, TABLE_MEMBERS};
-pub use weights::{GroupWeight, WEIGHT_GROUP, WeightGroup, WeightTables};
+pub use list_place::{InlineList, ListPlace};
+pub use search::ChunkPlace;
+pub use skip_table::{ListRoot, SkipTable, TABLE_CHUNKS, TABLE_MEMBERS};
+pub use weights::{GroupWeight, SetWeights, WEIGHT_GROUP, WeightGroup, WeightTables};
 pub use writer::PostingsWriter;

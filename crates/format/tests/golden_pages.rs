@@ -27,7 +27,8 @@ use drillcore_format::manifest_edit::{
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page, write_page};
 use drillcore_format::postings::{
-    CHUNK, DirectoryPage, GroupWeight, PostingsWriter, SetDirectorySummary, WEIGHT_GROUP,
+    CHUNK, DirectoryPage, GroupWeight, PostingsWriter, SetDirectorySummary, SetWeights,
+    WEIGHT_GROUP,
 };
 use drillcore_format::postings_footer::PostingsFooter;
 use drillcore_format::rows::Layout;
@@ -361,11 +362,11 @@ fn a_segment_footer_and_its_tail_keep_their_bytes() {
         footer.encode(&mut payload);
         payload
     };
-    let pinned = pinned_end("segment-footer-v5.bin", FileKind::Segment, &payload(&footer));
+    let pinned = pinned_end("segment-footer-v6.bin", FileKind::Segment, &payload(&footer));
     assert_eq!(SegmentFooter::decode(&pinned), Ok(footer.clone()));
     let indexed = IndexedSets::none().with([b"\x01UA\x00".to_vec()]);
     let footer = SegmentFooter { indexed, ..footer };
-    let name = "segment-footer-v5-some-sets.bin";
+    let name = "segment-footer-v6-some-sets.bin";
     let pinned = pinned_end(name, FileKind::Segment, &payload(&footer));
     assert_eq!(SegmentFooter::decode(&pinned), Ok(footer));
 }
@@ -382,7 +383,7 @@ fn a_postings_footer_and_its_tail_keep_their_bytes() {
     };
     let mut payload = Vec::new();
     footer.encode(&mut payload);
-    let pinned = pinned_end("postings-footer-v5.bin", FileKind::Postings, &payload);
+    let pinned = pinned_end("postings-footer-v6.bin", FileKind::Postings, &payload);
     assert_eq!(PostingsFooter::decode(&pinned), Ok(footer));
 }
 
@@ -490,9 +491,10 @@ fn a_statistics_page_keeps_its_bytes() {
 
 #[test]
 fn postings_and_their_directory_keep_their_bytes() {
-    let lists: [(&[u8], Vec<u32>); 3] = [
+    let lists: [(&[u8], Vec<u32>); 4] = [
         (b"AA", vec![17]),
         (b"DL", (0..3 * CHUNK as u32).map(|i| i * 5 + i % 3).collect()),
+        (b"OO", (0..128).map(|i| i * i).collect()),
         (b"UA", (1000..1200).collect()),
     ];
     let mut bytes = Vec::new();
@@ -509,7 +511,7 @@ fn postings_and_their_directory_keep_their_bytes() {
     }
     let summary = writer.finish(&mut bytes);
     summary.encode(&mut bytes);
-    let pinned = golden("postings-v1.bin", &bytes);
+    let pinned = golden("postings-v6.bin", &bytes);
 
     let (postings, rest) = pinned.split_at(PAGE_BYTES);
     let (directory, summary_bytes) = rest.split_at(PAGE_BYTES);
@@ -527,5 +529,14 @@ fn postings_and_their_directory_keep_their_bytes() {
         let found: Vec<u32> =
             (0..entry.count).map(|member| entry.select(member, read).unwrap()).collect();
         assert_eq!(&found, ordinals);
+        let all = groups(ordinals);
+        match &entry.weights[0] {
+            SetWeights::Group(group) => assert_eq!([*group].as_slice(), all),
+            SetWeights::Tables(tables) => {
+                let found = (0..all.len() as u64)
+                    .map(|number| tables.group_of_number(0, payload, number).unwrap().weight);
+                assert_eq!(found.collect::<Vec<_>>(), all);
+            }
+        }
     }
 }

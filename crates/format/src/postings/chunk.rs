@@ -12,16 +12,21 @@ pub const CHUNK: usize = 256;
 
 const HEADER_BYTES: usize = 7;
 
-/// The bytes of a chunk of `ordinals`.
+/// The bytes of a chunk of `ordinals` on a postings page.
 pub(super) fn chunk_len(ordinals: &[u32]) -> usize {
     HEADER_BYTES + packed_len(ordinals.len(), width_of(ordinals))
 }
 
-/// Appends `ordinals`, 1 to [`CHUNK`] of them, ascending.
+/// Appends `ordinals`, 1 to [`CHUNK`] of them, ascending, as a chunk on a postings page.
 pub(super) fn put_chunk(ordinals: &[u32], out: &mut Vec<u8>) {
+    put_u16(out, ordinals.len() as u16);
+    put_ordinals(ordinals, out);
+}
+
+/// Appends `ordinals`, 1 to [`CHUNK`] of them, ascending, without their number.
+pub(super) fn put_ordinals(ordinals: &[u32], out: &mut Vec<u8>) {
     let (first, width) = (ordinals[0], width_of(ordinals));
     put_u32(out, first);
-    put_u16(out, ordinals.len() as u16);
     out.push(width);
     put_packed(ordinals.iter().map(|ordinal| u64::from(ordinal - first)), width, out);
 }
@@ -30,7 +35,7 @@ fn width_of(ordinals: &[u32]) -> u8 {
     packed::width_of(u64::from(ordinals[ordinals.len() - 1] - ordinals[0]))
 }
 
-/// A chunk inside a postings page's payload.
+/// A chunk inside the payload of a postings page, or of a page of the set directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostingChunk<'a> {
     first: u32,
@@ -46,7 +51,13 @@ impl<'a> PostingChunk<'a> {
     /// first and the last ascend shows when they are read.
     pub fn parse(payload: &'a [u8], position: u16) -> Result<PostingChunk<'a>> {
         let mut cursor = Cursor::new(item_at(payload, position)?, "posting chunk");
-        let (first, len, width) = (cursor.u32()?, usize::from(cursor.u16()?), cursor.u8()?);
+        let len = usize::from(cursor.u16()?);
+        PostingChunk::of_len(len, &mut cursor)
+    }
+
+    /// Reads a chunk of `len` ordinals whose number is stored elsewhere. Costs O(1), and fails as [`PostingChunk::parse`].
+    pub(super) fn of_len(len: usize, cursor: &mut Cursor<'a>) -> Result<PostingChunk<'a>> {
+        let (first, width) = (cursor.u32()?, cursor.u8()?);
         if !(1..=CHUNK).contains(&len) || width > 32 {
             return Err(cursor.error(format!("{len} ordinals of {width} bits")));
         }

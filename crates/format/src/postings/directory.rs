@@ -5,8 +5,9 @@ use crate::error::{FormatError, Result};
 use crate::page::{HEADER_BYTES, PAGE_BYTES};
 use crate::postings::chunk::CHUNK;
 use crate::postings::item_place::{page_number, place_of};
-use crate::postings::skip_table::{ENTRY_BYTES, ListPlace, ListRoot, TABLE_MEMBERS};
-use crate::postings::weights::WeightTables;
+use crate::postings::list_place::{INLINE_MEMBERS, InlineList, ListPlace};
+use crate::postings::skip_table::{ENTRY_BYTES, ListRoot, TABLE_MEMBERS};
+use crate::postings::weights::SetWeights;
 use crate::weight::WEIGHTS_MAX;
 
 /// A directory page is closed before its payload exceeds this; only a page of one entry, with a long
@@ -19,6 +20,7 @@ const END_BYTES: usize = 4;
 const PLACE_ALL: u8 = 0;
 const PLACE_CHUNK: u8 = 1;
 const PLACE_SKIPS: u8 = 2;
+const PLACE_INLINE: u8 = 3;
 
 /// What the directory says about one set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub struct SetEntry {
     /// Where the members are listed.
     pub place: ListPlace,
     /// Of each weight column.
-    pub weights: Vec<WeightTables>,
+    pub weights: Vec<SetWeights>,
 }
 
 impl SetEntry {
@@ -39,6 +41,10 @@ impl SetEntry {
         put_varint(out, self.count);
         match &self.place {
             ListPlace::All => out.push(PLACE_ALL),
+            ListPlace::Inline(list) => {
+                out.push(PLACE_INLINE);
+                out.extend_from_slice(list.bytes());
+            }
             ListPlace::Chunk(place) => {
                 out.push(PLACE_CHUNK);
                 put_u32(out, page_number(*place));
@@ -49,7 +55,7 @@ impl SetEntry {
                 out.extend_from_slice(root.entries());
             }
         }
-        self.weights.iter().for_each(|tables| out.extend_from_slice(tables.entries()));
+        self.weights.iter().for_each(|weights| weights.encode(out));
     }
 
     /// Reads an entry behind its value.
@@ -57,6 +63,10 @@ impl SetEntry {
         let count = cursor.varint()?;
         let place = match cursor.u8()? {
             PLACE_ALL => ListPlace::All,
+            PLACE_INLINE => {
+                let len = usize::try_from(count).unwrap_or(usize::MAX);
+                ListPlace::Inline(InlineList::decode(len, cursor)?)
+            }
             PLACE_CHUNK => ListPlace::Chunk(place_of(cursor.u32()?, cursor.u16()?)),
             PLACE_SKIPS => {
                 let tables = count.div_ceil(TABLE_MEMBERS) as usize;
@@ -68,13 +78,14 @@ impl SetEntry {
         };
         let fits = match place {
             ListPlace::All => (1..=u64::from(u32::MAX)).contains(&count),
-            ListPlace::Chunk(_) => (1..=CHUNK as u64).contains(&count),
+            ListPlace::Inline(_) => (1..=INLINE_MEMBERS).contains(&count),
+            ListPlace::Chunk(_) => (INLINE_MEMBERS + 1..=CHUNK as u64).contains(&count),
             ListPlace::Skips(_) => (CHUNK as u64 + 1..=u64::from(u32::MAX)).contains(&count),
         };
         if !fits {
-            return Err(cursor.error(format!("a set of {count} members at {place:?}")));
+            return Err(cursor.error(format!("{count} members are not listed in this way")));
         }
-        let weights = (0..weights).map(|_| WeightTables::decode(count, cursor));
+        let weights = (0..weights).map(|_| SetWeights::decode(count, cursor));
         let weights = weights.collect::<Result<_>>()?;
         Ok(SetEntry { value: value.into(), count, place, weights })
     }
@@ -87,6 +98,7 @@ pub(super) struct DirectoryBuilder {
     entry_ends: Vec<u32>,
     first_value: Box<[u8]>,
     closed: Vec<ClosedPage>,
+    closed_bytes: usize,
 }
 
 /// A directory page that has no place yet.
@@ -131,6 +143,7 @@ impl DirectoryBuilder {
         payload.append(&mut self.entries);
         let sets = self.entry_ends.len() as u64;
         self.entry_ends.clear();
+        self.closed_bytes += payload.len();
         self.closed.push(ClosedPage {
             payload,
             first_value: std::mem::take(&mut self.first_value),
@@ -138,11 +151,13 @@ impl DirectoryBuilder {
         });
     }
 
+    /// Those of closed pages.
     pub fn pending_bytes(&self) -> usize {
-        self.closed.iter().map(|page| page.payload.len()).sum()
+        self.closed_bytes
     }
 
     pub fn take_closed(&mut self) -> Vec<ClosedPage> {
+        self.closed_bytes = 0;
         std::mem::take(&mut self.closed)
     }
 }

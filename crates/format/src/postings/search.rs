@@ -6,7 +6,37 @@ use crate::error::FormatError;
 use crate::postings::chunk::{CHUNK, PostingChunk};
 use crate::postings::directory::SetEntry;
 use crate::postings::item_place::ItemPlace;
-use crate::postings::skip_table::{ListPlace, SkipTable, TABLE_MEMBERS};
+use crate::postings::list_place::{InlineList, ListPlace};
+use crate::postings::skip_table::{SkipTable, TABLE_MEMBERS};
+
+/// Where a chunk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChunkPlace<'a> {
+    /// In the set's directory entry.
+    Inline(&'a InlineList),
+    /// On a postings page.
+    Page(ItemPlace),
+}
+
+impl ChunkPlace<'_> {
+    /// What is made of the chunk.
+    ///
+    /// `read` returns the payload of the postings page at a file offset; it is called at most once.
+    pub fn chunk<P: AsRef<[u8]>, E: From<FormatError>, T>(
+        self,
+        read: impl FnOnce(u64) -> Result<P, E>,
+        make: impl FnOnce(PostingChunk<'_>) -> Result<T, FormatError>,
+    ) -> Result<T, E> {
+        let made = match self {
+            ChunkPlace::Inline(list) => list.chunk().and_then(make),
+            ChunkPlace::Page(place) => {
+                let payload = read(place.page_offset)?;
+                PostingChunk::parse(payload.as_ref(), place.position).and_then(make)
+            }
+        };
+        Ok(made?)
+    }
+}
 
 impl SetEntry {
     /// The chunk that holds member `member` (counted from 0, less than the set's count), and the
@@ -18,12 +48,13 @@ impl SetEntry {
         &self,
         member: u64,
         mut read: impl FnMut(u64) -> Result<P, E>,
-    ) -> Result<Option<(ItemPlace, usize)>, E> {
+    ) -> Result<Option<(ChunkPlace<'_>, usize)>, E> {
         assert!(member < self.count, "member {member} of {}", self.count);
         let within = (member % CHUNK as u64) as usize;
         match &self.place {
             ListPlace::All => Ok(None),
-            ListPlace::Chunk(place) => Ok(Some((*place, within))),
+            ListPlace::Inline(list) => Ok(Some((ChunkPlace::Inline(list), within))),
+            ListPlace::Chunk(place) => Ok(Some((ChunkPlace::Page(*place), within))),
             ListPlace::Skips(root) => {
                 let place = root.table((member / TABLE_MEMBERS) as usize);
                 let payload = read(place.page_offset)?;
@@ -33,7 +64,7 @@ impl SetEntry {
                     let detail = format!("chunk {chunk} of {}", table.chunks());
                     return Err(FormatError::malformed("skip table", detail).into());
                 }
-                Ok(Some((table.chunk(chunk), within)))
+                Ok(Some((ChunkPlace::Page(table.chunk(chunk)), within)))
             }
         }
     }
@@ -49,13 +80,13 @@ impl SetEntry {
         let Some((place, within)) = self.chunk_of_member(member, &mut read)? else {
             return Ok(member as u32);
         };
-        let payload = read(place.page_offset)?;
-        let chunk = PostingChunk::parse(payload.as_ref(), place.position)?;
-        if within >= chunk.len() {
-            let detail = format!("member {within} of {}", chunk.len());
-            return Err(FormatError::malformed("posting chunk", detail).into());
-        }
-        Ok(chunk.select(within))
+        place.chunk(read, |chunk| {
+            if within >= chunk.len() {
+                let detail = format!("member {within} of {}", chunk.len());
+                return Err(FormatError::malformed("posting chunk", detail));
+            }
+            Ok(chunk.select(within))
+        })
     }
 
     /// Appends the ordinals of `members`, counted from 0 and none past the set's count: they ascend.
@@ -73,14 +104,15 @@ impl SetEntry {
                 out.extend((next..members.end).map(|member| member as u32));
                 break;
             };
-            let payload = read(place.page_offset)?;
-            let chunk = PostingChunk::parse(payload.as_ref(), place.position)?;
             let end = (within as u64 + members.end - next).min(CHUNK as u64) as usize;
-            if end > chunk.len() {
-                let detail = format!("the members {within}..{end} of {}", chunk.len());
-                return Err(FormatError::malformed("posting chunk", detail).into());
-            }
-            out.extend((within..end).map(|member| chunk.select(member)));
+            place.chunk(&mut read, |chunk| {
+                if end > chunk.len() {
+                    let detail = format!("the members {within}..{end} of {}", chunk.len());
+                    return Err(FormatError::malformed("posting chunk", detail));
+                }
+                out.extend((within..end).map(|member| chunk.select(member)));
+                Ok(())
+            })?;
             next += (end - within) as u64;
         }
         if !out[start..].is_sorted_by(|a, b| a < b) {
@@ -101,19 +133,20 @@ impl SetEntry {
     ) -> Result<u64, E> {
         let (place, members_before) = match &self.place {
             ListPlace::All => return Ok(self.count.min(u64::from(ordinal))),
-            ListPlace::Chunk(place) => (*place, 0),
+            ListPlace::Inline(list) => (ChunkPlace::Inline(list), 0),
+            ListPlace::Chunk(place) => (ChunkPlace::Page(*place), 0),
             ListPlace::Skips(root) => {
                 let number = root.table_of_ordinal(ordinal);
                 let place = root.table(number);
                 let payload = read(place.page_offset)?;
                 let table = SkipTable::parse(payload.as_ref(), place.position)?;
                 let chunk = table.chunk_of_ordinal(ordinal);
-                (table.chunk(chunk), number as u64 * TABLE_MEMBERS + (chunk * CHUNK) as u64)
+                let place = ChunkPlace::Page(table.chunk(chunk));
+                (place, number as u64 * TABLE_MEMBERS + (chunk * CHUNK) as u64)
             }
         };
-        let payload = read(place.page_offset)?;
-        let chunk = PostingChunk::parse(payload.as_ref(), place.position)?;
-        let rank = members_before + chunk.rank(ordinal) as u64;
+        let in_chunk = place.chunk(read, |chunk| Ok(chunk.rank(ordinal)))?;
+        let rank = members_before + in_chunk as u64;
         if rank > self.count {
             let detail = format!("{rank} members before {ordinal}, of {}", self.count);
             return Err(FormatError::malformed("posting chunk", detail).into());

@@ -11,17 +11,6 @@ pub const TABLE_CHUNKS: usize = 128;
 /// The members whose chunks one skip table lists.
 pub const TABLE_MEMBERS: u64 = (TABLE_CHUNKS * CHUNK) as u64;
 
-/// Where the members of a set are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListPlace {
-    /// The set is the whole segment; nothing is stored.
-    All,
-    /// The list is one chunk.
-    Chunk(ItemPlace),
-    /// The list has several chunks.
-    Skips(ListRoot),
-}
-
 /// The bytes of an entry: first ordinal and place, of a skip table of a list or of a chunk of a table.
 pub(super) const ENTRY_BYTES: usize = 10;
 
@@ -32,14 +21,14 @@ pub(super) fn put_place_entry(out: &mut Vec<u8>, first: u32, place: ItemPlace) {
 }
 
 /// Reads entry `number`; there must be one.
-fn place_entry(entries: &[u8], number: usize) -> (u32, ItemPlace) {
+pub(super) fn place_entry(entries: &[u8], number: usize) -> (u32, ItemPlace) {
     let entry = &entries[number * ENTRY_BYTES..(number + 1) * ENTRY_BYTES];
     let page = u32::from_le_bytes(entry[4..8].try_into().expect("four bytes were sliced"));
     let position = u16::from_le_bytes([entry[8], entry[9]]);
     (first_of_entry(entries, number), place_of(page, position))
 }
 
-pub(super) fn first_of_entry(entries: &[u8], number: usize) -> u32 {
+fn first_of_entry(entries: &[u8], number: usize) -> u32 {
     let at = number * ENTRY_BYTES;
     u32::from_le_bytes(entries[at..at + 4].try_into().expect("four bytes were sliced"))
 }

@@ -1,11 +1,11 @@
 //! What the members of a set weigh, by groups of [`WEIGHT_GROUP`].
 //!
-//! A *weight table* has, of up to [`TABLE_GROUPS`] groups in a row, the running sum and the largest weight of each. The set's
-//! directory entry has the running sums of the tables. So the group that holds a unit of weight, or a member, is found with
+//! A set of one group has that in its directory entry. For other sets, a *weight table* has the running sum and the largest
+//! weight of each of up to [`TABLE_GROUPS`] groups in a row. The set's directory entry has the running sums of the tables. So the group that holds a unit of weight, or a member, is found with
 //! one table; and a member is drawn from it in proportion to its weight by drawing any of the group and accepting it with its
 //! weight over the largest. Drawn in `docs/format.md`, section "Weights of sets".
 
-use crate::cursor::{Cursor, put_u16, put_u32};
+use crate::cursor::{Cursor, put_u16, put_u32, put_varint, put_varint_u128};
 use crate::error::{FormatError, Result};
 use crate::postings::item_place::{ItemPlace, item_at, page_number, place_of};
 
@@ -49,6 +49,53 @@ impl GroupWeight {
         self.sum += u128::from(units);
         self.max = self.max.max(units);
     }
+
+    /// Whether some member of `count` at most weighs the most, and all together at most that each.
+    fn is_possible(self, count: u64) -> bool {
+        let max = u128::from(self.max);
+        max <= self.sum && self.sum <= max * u128::from(count)
+    }
+}
+
+/// What the members of a set weigh by one weight column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SetWeights {
+    /// All are one group.
+    Group(GroupWeight),
+    /// Groups are listed in tables.
+    Tables(WeightTables),
+}
+
+impl SetWeights {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            SetWeights::Group(weight) => {
+                put_varint_u128(out, weight.sum);
+                put_varint(out, weight.max);
+            }
+            SetWeights::Tables(tables) => out.extend_from_slice(tables.entries()),
+        }
+    }
+
+    /// Reads the weights of a set of `count` members. Fails where running sums fall, or a sum does not go with the largest.
+    pub(super) fn decode(count: u64, cursor: &mut Cursor<'_>) -> Result<SetWeights> {
+        if count > WEIGHT_GROUP {
+            return Ok(SetWeights::Tables(WeightTables::decode(count, cursor)?));
+        }
+        let weight = GroupWeight { sum: cursor.varint_u128()?, max: cursor.varint()? };
+        match weight.is_possible(count) {
+            true => Ok(SetWeights::Group(weight)),
+            false => Err(cursor.error(format!("{count} members weigh {weight:?}"))),
+        }
+    }
+
+    /// What all members weigh.
+    pub fn total(&self) -> u128 {
+        match self {
+            SetWeights::Group(weight) => weight.sum,
+            SetWeights::Tables(tables) => tables.total(),
+        }
+    }
 }
 
 /// Where the weight tables of a set lie, and what each sums up to, of one weight column.
@@ -88,8 +135,7 @@ impl WeightTables {
         self.entries.len() / ENTRY_BYTES
     }
 
-    /// What the members weigh.
-    pub fn total(&self) -> u128 {
+    fn total(&self) -> u128 {
         self.end(self.len() - 1)
     }
 
@@ -199,11 +245,10 @@ impl<'a> WeightTable<'a> {
         let table = WeightTable { width, groups };
         let mut before = 0;
         for group in 0..table.len() {
-            let (end, max) = (table.end(group), u128::from(table.max(group)));
-            // Some member weighs the most, and all together at most that each.
+            let (end, max) = (table.end(group), table.max(group));
             let is_possible = end
                 .checked_sub(before)
-                .is_some_and(|sum| max <= sum && sum <= max * u128::from(WEIGHT_GROUP));
+                .is_some_and(|sum| GroupWeight { sum, max }.is_possible(WEIGHT_GROUP));
             if !is_possible {
                 return Err(cursor
                     .error(format!("group {group} weighs {before}..{end}, its heaviest {max}")));

@@ -6,11 +6,12 @@ use crate::page::{HEADER_BYTES, PAGE_BYTES, PageAddress, PageKind, write_page};
 use crate::postings::chunk::{CHUNK, chunk_len, put_chunk};
 use crate::postings::directory::{DirectoryBuilder, SetDirectorySummary, SetEntry};
 use crate::postings::item_place::ItemPlace;
+use crate::postings::list_place::{INLINE_MEMBERS, InlineList, ListPlace};
 use crate::postings::skip_table::{
-    ENTRY_BYTES, ListPlace, ListRoot, TABLE_CHUNKS, first_of_entry, put_place_entry,
+    ENTRY_BYTES, ListRoot, TABLE_CHUNKS, place_entry, put_place_entry,
 };
 use crate::postings::weights::{
-    GroupWeight, TABLE_GROUPS, WEIGHT_GROUP, WeightTables, put_table, table_len,
+    GroupWeight, SetWeights, TABLE_GROUPS, WEIGHT_GROUP, WeightTables, put_table, table_len,
 };
 
 const PAYLOAD_BYTES_MAX: usize = PAGE_BYTES - HEADER_BYTES;
@@ -21,8 +22,8 @@ const PENDING_BYTES_MAX: usize = 1 << 20;
 /// Writes chunks, skip tables and the set directory.
 ///
 /// Finished pages are appended to the caller's buffer, which must go to the file from the writer's
-/// file offset on, without a gap. Memory: the places of one list's chunks, one open page, and at most
-/// about a mebibyte of directory pages beside the longest set value.
+/// file offset on, without a gap. Memory: the places of one list's chunks, one open page, at most
+/// about a mebibyte of directory pages beside the longest set value, and the summary: the first value of each directory page.
 #[derive(Debug)]
 pub struct PostingsWriter {
     segment: SegmentId,
@@ -85,7 +86,9 @@ impl PostingsWriter {
         let weights = weights.iter().map(|groups| self.put_weights(groups, count, out)).collect();
         self.last_value = Some(value.into());
         self.directory.push(&SetEntry { value: value.into(), count, place, weights });
-        if self.directory.pending_bytes() > PENDING_BYTES_MAX {
+        // As long as the open page is empty, nothing names it.
+        let pending = self.directory.pending_bytes();
+        if pending > PENDING_BYTES_MAX || pending > 0 && self.page.is_empty() {
             self.close_page(out);
         }
     }
@@ -118,18 +121,18 @@ impl PostingsWriter {
                 "ordinals do not rise"
             );
             last = chunk.last().copied();
-            let place = self.put_item(chunk_len(&chunk), out, |page| put_chunk(&chunk, page));
-            if chunks == 1 {
-                assert!(
-                    left == 0 && ordinals.next().is_none(),
-                    "a set has other than {count} members"
-                );
-                return ListPlace::Chunk(place);
+            if count <= INLINE_MEMBERS {
+                break;
             }
+            let place = self.put_item(chunk_len(&chunk), out, |page| put_chunk(&chunk, page));
             put_place_entry(&mut places, chunk[0], place);
         }
         assert!(left == 0 && ordinals.next().is_none(), "a set has other than {count} members");
-        ListPlace::Skips(self.put_skip_tables(&places, out))
+        match places.len() / ENTRY_BYTES {
+            0 => ListPlace::Inline(InlineList::of(&chunk)),
+            1 => ListPlace::Chunk(place_entry(&places, 0).1),
+            _ => ListPlace::Skips(self.put_skip_tables(&places, out)),
+        }
     }
 
     fn put_skip_tables(&mut self, places: &[u8], out: &mut Vec<u8>) -> ListRoot {
@@ -139,25 +142,23 @@ impl PostingsWriter {
                 put_u16(page, (entries.len() / ENTRY_BYTES) as u16);
                 page.extend_from_slice(entries);
             });
-            put_place_entry(&mut root, first_of_entry(entries, 0), place);
+            put_place_entry(&mut root, place_entry(entries, 0).0, place);
         }
         ListRoot::from_entries(&root)
     }
 
-    fn put_weights(
-        &mut self,
-        groups: &[GroupWeight],
-        count: u64,
-        out: &mut Vec<u8>,
-    ) -> WeightTables {
+    fn put_weights(&mut self, groups: &[GroupWeight], count: u64, out: &mut Vec<u8>) -> SetWeights {
         assert_eq!(groups.len() as u64, count.div_ceil(WEIGHT_GROUP), "groups of {count} members");
+        if let [group] = groups {
+            return SetWeights::Group(*group);
+        }
         let (mut tables, mut end) = (Vec::new(), 0u128);
         for groups in groups.chunks(TABLE_GROUPS as usize) {
             let place = self.put_item(table_len(groups), out, |page| put_table(groups, page));
             end += groups.iter().map(|group| group.sum).sum::<u128>();
             tables.push((end, place));
         }
-        WeightTables::of(&tables)
+        SetWeights::Tables(WeightTables::of(&tables))
     }
 
     /// Puts an item of `len` bytes into the open page, or into the next one if it does not fit.

@@ -13,7 +13,8 @@ use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::PostingsMeta;
 use drillcore_format::page::{PAGE_BYTES, PageKind};
 use drillcore_format::postings::{
-    CHUNK, DirectoryPage, ListPlace, SetDirectorySummary, SetEntry, WeightGroup, WeightTables,
+    CHUNK, DirectoryPage, ListPlace, SetDirectorySummary, SetEntry, SetWeights, WeightGroup,
+    WeightTables,
 };
 use drillcore_format::postings_footer::PostingsFooter;
 use foldhash::fast::RandomState;
@@ -28,7 +29,12 @@ use crate::pages::paged_file::{FileEnd, PageRequest, PagedFile, file_name};
 /// Lookups that are made together: a page each at most is held of them.
 const LOOKUPS_AT_ONCE: usize = 1024;
 
-/// Postings that are open. A few resident bytes; everything else goes through the cache.
+/// Pages of a directory that are read together when all sets are listed, at most. A page is longer than 4 KiB only where it has a set with
+/// a long value, alone.
+const DIRECTORY_PAGES_AT_ONCE: usize = 16;
+
+/// Postings that are open. Of each page of the directory the first value and some 24 bytes are resident; everything else goes through
+/// the cache.
 pub struct SetPostings {
     file: Arc<PagedFile>,
     summary: SetDirectorySummary,
@@ -44,8 +50,8 @@ pub struct SetPostings {
 #[derive(Clone)]
 pub struct SegmentMembers {
     postings: Arc<SetPostings>,
-    /// `None` of a set without rows.
-    entry: Option<SetEntry>,
+    /// `None` of a set without rows. Shared, as it may have a list.
+    entry: Option<Arc<SetEntry>>,
 }
 
 /// Why a search of postings ends without a result: a page that cannot be read, one that does not decode, or one at some place that has
@@ -195,6 +201,7 @@ impl SetPostings {
                     entry.map_err(|error| postings.file.damaged(offset, error))?
                 }
             };
+            let entry = entry.map(Arc::new);
             Ok(Some(SegmentMembers { postings: Arc::clone(postings), entry }))
         };
         wanted.iter().zip(places).map(&mut members_of).collect()
@@ -210,20 +217,28 @@ impl SetPostings {
         entry.map(|entry| self.checked(entry)).transpose()
     }
 
-    /// Calls `each` with every listed set that has rows and their number, in value order.
+    /// Calls `each` with every listed set that has rows and their number, in value order, until it says no. All pages of the directory,
+    /// of which more and more are read together.
     pub fn sets(&self, mut each: impl FnMut(&[u8], u64) -> bool) -> Result<()> {
-        for page in 0..self.summary.len() {
-            let (offset, bytes) = self.summary.place(page);
-            let payload = self.page(offset, bytes, PageKind::SetDirectory)?;
-            let damaged = |error| self.file.damaged(offset, error);
-            for entry in
-                DirectoryPage::parse(&payload, self.summary.weights()).map_err(damaged)?.entries()
-            {
-                let entry = entry.and_then(|entry| self.checked(entry)).map_err(damaged)?;
-                if !each(&entry.value, entry.count) {
-                    return Ok(());
+        let (mut next, mut at_once) = (0, 1);
+        while next < self.summary.len() {
+            let pages = next..self.summary.len().min(next + at_once);
+            let places: Vec<(u64, u32)> = pages.map(|page| self.summary.place(page)).collect();
+            let request =
+                |&(offset, bytes): &(u64, u32)| self.request(offset, bytes, PageKind::SetDirectory);
+            let requests: Vec<PageRequest<'_>> = places.iter().map(request).collect();
+            for (&(offset, _), payload) in places.iter().zip(self.cache.payloads(&requests)) {
+                let (payload, damaged) = (payload?, |error| self.file.damaged(offset, error));
+                let page = DirectoryPage::parse(&payload, self.summary.weights());
+                for entry in page.map_err(damaged)?.entries() {
+                    let entry = entry.and_then(|entry| self.checked(entry)).map_err(damaged)?;
+                    if !each(&entry.value, entry.count) {
+                        return Ok(());
+                    }
                 }
             }
+            next += places.len();
+            at_once = DIRECTORY_PAGES_AT_ONCE.min(2 * at_once);
         }
         Ok(())
     }
@@ -232,7 +247,9 @@ impl SetPostings {
     fn checked(&self, entry: SetEntry) -> std::result::Result<SetEntry, FormatError> {
         let fits = match entry.place {
             ListPlace::All => entry.count == self.rows,
-            ListPlace::Chunk(_) | ListPlace::Skips(_) => entry.count <= self.rows,
+            ListPlace::Inline(_) | ListPlace::Chunk(_) | ListPlace::Skips(_) => {
+                entry.count <= self.rows
+            }
         };
         if fits {
             return Ok(entry);
@@ -347,15 +364,16 @@ impl SegmentMembers {
     }
 
     /// The groups of members of some sets that hold some units of a weight column, which lie below the sum of all of the set: a page of
-    /// postings each at most, of which those of many are read together.
+    /// postings each at most, none for a set of one group, of which those of many are read together.
     pub fn groups_of_units(
         wanted: &[(&SegmentMembers, u128)],
         weight: usize,
     ) -> Result<Vec<WeightGroup>> {
         let group_of = |&(members, unit): &(&SegmentMembers, u128), page: &FindPage<'_>| {
-            let tables = members.weight_tables(weight);
-            let table = tables.table_of_unit(unit);
-            members.in_table(tables, table, page, |page| tables.group_of_unit(table, page, unit))
+            members.group(weight, page, |tables| {
+                let table = tables.table_of_unit(unit);
+                (table, move |page: &[u8]| tables.group_of_unit(table, page, unit))
+            })
         };
         let mut groups = Vec::with_capacity(wanted.len());
         look_up_each(wanted, |(members, _)| members, group_of, |group| groups.push(group))?;
@@ -369,31 +387,42 @@ impl SegmentMembers {
         weight: usize,
     ) -> Result<Vec<WeightGroup>> {
         let group_of = |&(members, number): &(&SegmentMembers, u64), page: &FindPage<'_>| {
-            let tables = members.weight_tables(weight);
-            let table = tables.table_of_group(number);
-            let of_page = |page: &[u8]| tables.group_of_number(table, page, number);
-            members.in_table(tables, table, page, of_page)
+            let group = members.group(weight, page, |tables| {
+                let table = tables.table_of_group(number);
+                (table, move |page: &[u8]| tables.group_of_number(table, page, number))
+            })?;
+            if group.number != number {
+                let detail = format!("no group {number} of {} members", members.len());
+                return Err(FormatError::malformed("set directory entry", detail).into());
+            }
+            Ok(group)
         };
         let mut groups = Vec::with_capacity(wanted.len());
         look_up_each(wanted, |(members, _)| members, group_of, |group| groups.push(group))?;
         Ok(groups)
     }
 
-    /// What is found in the page of a table of weights.
-    fn in_table<T>(
-        &self,
-        tables: &WeightTables,
-        table: usize,
+    /// The only group of the set, or the one that is found in the page of a table of weights; `search` says in which table, and how.
+    fn group<'a, F>(
+        &'a self,
+        weight: usize,
         page: &FindPage<'_>,
-        find: impl FnOnce(&[u8]) -> std::result::Result<T, FormatError>,
-    ) -> SearchResult<T> {
+        search: impl FnOnce(&'a WeightTables) -> (usize, F),
+    ) -> SearchResult<WeightGroup>
+    where
+        F: FnOnce(&[u8]) -> std::result::Result<WeightGroup, FormatError>,
+    {
+        let entry = self.entry.as_ref().expect("a set without members has no groups");
+        let tables = match &entry.weights[weight] {
+            SetWeights::Group(weight) => {
+                return Ok(WeightGroup { weight: *weight, ..WeightGroup::default() });
+            }
+            SetWeights::Tables(tables) => tables,
+        };
+        let (table, find) = search(tables);
         let offset = tables.place(table).page_offset;
         let found = find(&page(offset)?);
         found.map_err(|error| SearchFault::Page(self.postings.file.damaged(offset, error)))
-    }
-
-    fn weight_tables(&self, weight: usize) -> &WeightTables {
-        &self.entry.as_ref().expect("a set without members has no groups").weights[weight]
     }
 
     /// Appends the ordinals of members of some sets, each by its position, in the order given: two pages of postings each at most, of

@@ -28,6 +28,8 @@ use crate::segments::weights::weights_of;
 const CACHE_BYTES: u64 = 1 << 20;
 /// Groups of a set that are looked up together.
 const GROUPS_AT_ONCE: usize = 1024;
+/// Sets that are counted between two looks whether to go on.
+const SETS_PER_LOOK: usize = 4096;
 
 /// Reads a segment's file from end to end, past the page cache. The first fault found is the error; `go_on`
 /// is asked before each portion that is read, given the number of rows that were. Memory: some rows, however long they are, and
@@ -247,12 +249,13 @@ fn check_sets(
         found += sets.len();
         check_lists(segment, &postings, &sets)?;
     }
-    let mut listed = 0;
+    let (mut listed, mut goes_on) = (0, true);
     postings.sets(|_, _| {
         listed += 1;
-        true
+        goes_on = listed % SETS_PER_LOOK != 0 || go_on(segment.rows());
+        goes_on
     })?;
-    if listed != found {
+    if goes_on && listed != found {
         return Err(fault(segment, format!("{listed} sets are listed, but the rows have {found}")));
     }
     Ok(())

@@ -15,7 +15,7 @@ use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::{Keys, decode_column, decode_values, has_more_columns, split_column};
 use drillcore_format::page::{HEADER_BYTES, PageAddress, PageKind, read_page};
 use drillcore_format::postings::{
-    DirectoryPage, PostingChunk, SetDirectorySummary, SetEntry, SkipTable, WEIGHT_GROUP,
+    DirectoryPage, PostingChunk, SetDirectorySummary, SetEntry, SetWeights, SkipTable, WEIGHT_GROUP,
 };
 use drillcore_format::postings_footer::PostingsFooter;
 use drillcore_format::rows::Layout;
@@ -253,8 +253,16 @@ pub fn postings(parts: &[Vec<u8>]) -> Outcome {
 
 /// Looks for groups of members by weight and by number, in tables of which every page is `page`.
 fn use_weights(entry: &SetEntry, page: &[u8], outcome: &mut Outcome) {
-    for tables in &entry.weights {
-        let total = tables.total();
+    for weights in &entry.weights {
+        let tables = match weights {
+            SetWeights::Group(group) => {
+                let max = u128::from(group.max);
+                assert!(max <= group.sum && group.sum <= u128::from(entry.count) * max);
+                continue;
+            }
+            SetWeights::Tables(tables) => tables,
+        };
+        let total = weights.total();
         for unit in [0, 1, total / 2, total.saturating_sub(1)].into_iter().filter(|&u| u < total) {
             let table = tables.table_of_unit(unit);
             if let Some(group) = outcome.note(tables.group_of_unit(table, page, unit)) {

@@ -270,9 +270,9 @@ impl Folder {
             let summary = SetDirectorySummary::decode(&of_kind(PageKind::SetSummary)[0]);
             let weights = vec![summary.expect("a healthy page").weights() as u8];
             add("set_directory", String::new(), &[weights, directory.clone(), example.clone()]);
-            for page in of_kind(PageKind::Postings).into_iter().take(1) {
-                add("postings", String::new(), &[vec![0, 0, 9, 0], page, directory.clone()]);
-            }
+            // Without one, all lists are in the directory.
+            let page = of_kind(PageKind::Postings).into_iter().next().unwrap_or_default();
+            add("postings", String::new(), &[vec![0, 0, 9, 0], page, directory]);
         }
         for summary in of_kind(PageKind::SetSummary) {
             add("set_summary", String::new(), &[Vec::new(), summary, example.clone()]);
@@ -403,7 +403,7 @@ fn of_schemas() -> Vec<Seed> {
     seeds
 }
 
-/// Lists of several chunks, of one, and of all rows, on one postings page.
+/// Lists of four kinds: of several chunks, of one chunk, in the directory, and of all rows. They have one postings page.
 fn of_a_long_list() -> Seed {
     let (rows, mut file) = (2_000u32, Vec::new());
     let segment = SegmentId(1);
@@ -421,6 +421,7 @@ fn of_a_long_list() -> Seed {
     push(b"a", (0..rows).collect());
     push(b"b", (0..rows).step_by(3).collect());
     push(b"c", vec![5, 6, 1_000]);
+    push(b"d", (7..200).collect());
     let summary = writer.finish(&mut file);
     assert_eq!(summary.len(), 1, "one directory page is enough");
     // No tail follows here.
