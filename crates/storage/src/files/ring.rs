@@ -19,6 +19,9 @@ use crate::files::reads::{ReadBytes, ReadFile, ReadRequest, TakeRead};
 
 /// Reads under way at the same time. Devices answer no faster with more.
 const DEPTH: usize = 64;
+/// Reads that the kernel is handed at once. A device begins with them only then, and would else do nothing while as many are made ready
+/// as may be under way: for some tenths of a millisecond, where it is that of a virtual machine.
+const HANDED_AT_ONCE: usize = 8;
 /// Rings that wait for the next call. Each has a file descriptor.
 const IDLE_RINGS: usize = 4;
 /// The longest read that the kernel is asked for at once. In tests it is a page: longer reads go on there as they do where the
@@ -146,6 +149,10 @@ impl Batch {
                     break;
                 }
                 self.under_way += 1;
+                if self.under_way.is_multiple_of(HANDED_AT_ONCE) {
+                    // Where that fails, it fails again below, with the rest.
+                    let _ = ring.submit();
+                }
             }
             let submitted = match self.under_way {
                 0 => Ok(0),
