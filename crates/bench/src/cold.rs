@@ -10,7 +10,7 @@ use drillcore_sample::rng::Rng;
 use crate::engine::{self, DRILLCORE, EVENTS, of_set, pages_read};
 use crate::error::Result;
 use crate::event::Answer;
-use crate::file_pages::{DevicePages, PageFile};
+use crate::file_pages::DevicePages;
 use crate::loaded::Loaded;
 use crate::metric::{Metric, micros};
 use crate::report::{Report, grouped};
@@ -48,9 +48,8 @@ pub fn cold(setup: &Setup) -> Result<Report> {
     let mut trial = setup.trial("cold").without_peers();
     let loaded = Loaded::load(setup, &trial)?;
     let seed = setup.arguments.seed;
-    let folder = setup.fresh_folder()?;
-    PageFile::create(&folder.path().join("pages"), loaded.workload.bytes, seed)?;
-    let device = DevicePages::open(folder.path())?;
+    // What the device does for these files, not for others that may lie better, or in the cache of its host.
+    let device = DevicePages::open(&loaded.drillcore)?;
     let mut cases: Vec<(String, u64, Call)> = Vec::new();
     for rows in ROWS {
         let shown = grouped(rows);
