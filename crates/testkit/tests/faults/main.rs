@@ -10,6 +10,8 @@ mod log_power_cuts;
 mod positions;
 mod reads;
 mod reshaping;
+mod slow_directory;
 mod slow_merges;
 mod small_disk;
 mod strange_files;
+mod trips;

@@ -1,142 +1,19 @@
 //! Reads of segments, many at once: of files that are slow, that fail, that are read in each way that there is, and of
 //! another version.
 
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use drillcore::directory::{Directory, Lock, MemoryDirectory, ReadFile, WriteFile};
+use drillcore::arrow_array::{ArrayRef, RecordBatch, StringArray};
+use drillcore::directory::{Directory, MemoryDirectory};
 use drillcore::*;
 use drillcore_format::file_tail::TAIL_BYTES;
 use drillcore_storage::segments::segment::Segment;
-use drillcore_testkit::event_table::{Events, Kind};
+use drillcore_testkit::event_table::Events;
 
-const EVENTS: Events = Events { teams: 40, payload_bytes: 200 };
-const ROWS: i64 = 20_000;
-/// The time that a device far away takes to answer.
-const FAR: Duration = Duration::from_millis(20);
-/// The time that a page takes which is hard to read.
-const STUCK: Duration = Duration::from_secs(3);
-const NOWHERE: u64 = u64::MAX;
-
-/// A folder in memory behind a disk that takes its time. Clones share the disk.
-#[derive(Clone)]
-struct SlowDirectory {
-    files: MemoryDirectory,
-    disk: Arc<Disk>,
-}
-
-struct Disk {
-    /// How long a read takes, in milliseconds.
-    pause: AtomicU64,
-    /// All reads of segments fail.
-    is_broken: AtomicBool,
-    /// Reads of segments at this place fail, ...
-    broken: AtomicU64,
-    /// ... and at this one take a second.
-    stuck: AtomicU64,
-    /// Reads of segments.
-    reads: AtomicUsize,
-    /// The place of the last read of a segment.
-    last: AtomicU64,
-    under_way: AtomicUsize,
-    most_under_way: AtomicUsize,
-    /// Listings of the directory.
-    lists: AtomicUsize,
-}
-
-struct SlowFile {
-    inner: Arc<dyn ReadFile>,
-    is_segment: bool,
-    disk: Arc<Disk>,
-}
-
-impl SlowDirectory {
-    fn new() -> SlowDirectory {
-        let disk = Disk {
-            pause: AtomicU64::new(0),
-            is_broken: AtomicBool::new(false),
-            broken: AtomicU64::new(NOWHERE),
-            stuck: AtomicU64::new(NOWHERE),
-            reads: AtomicUsize::new(0),
-            last: AtomicU64::new(0),
-            under_way: AtomicUsize::new(0),
-            most_under_way: AtomicUsize::new(0),
-            lists: AtomicUsize::new(0),
-        };
-        SlowDirectory { files: MemoryDirectory::new(), disk: Arc::new(disk) }
-    }
-
-    fn take(&self, pause: Duration) {
-        self.disk.pause.store(pause.as_millis() as u64, Ordering::SeqCst);
-    }
-
-    fn break_at(&self, offset: u64) {
-        self.disk.broken.store(offset, Ordering::SeqCst);
-    }
-}
-
-impl ReadFile for SlowFile {
-    fn byte_len(&self) -> io::Result<u64> {
-        self.inner.byte_len()
-    }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let disk = &self.disk;
-        let under_way = disk.under_way.fetch_add(1, Ordering::SeqCst) + 1;
-        disk.most_under_way.fetch_max(under_way, Ordering::SeqCst);
-        thread::sleep(Duration::from_millis(disk.pause.load(Ordering::SeqCst)));
-        disk.under_way.fetch_sub(1, Ordering::SeqCst);
-        if self.is_segment {
-            disk.reads.fetch_add(1, Ordering::SeqCst);
-            disk.last.store(offset, Ordering::SeqCst);
-            let read = offset..offset + buffer.len() as u64;
-            if read.contains(&disk.stuck.load(Ordering::SeqCst)) {
-                thread::sleep(STUCK);
-            }
-            let is_broken = disk.is_broken.load(Ordering::SeqCst);
-            if is_broken || read.contains(&disk.broken.load(Ordering::SeqCst)) {
-                return Err(io::Error::from_raw_os_error(5));
-            }
-        }
-        self.inner.read_exact_at(buffer, offset)
-    }
-}
-
-impl Directory for SlowDirectory {
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.lists.fetch_add(1, Ordering::SeqCst);
-        self.files.list()
-    }
-
-    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
-        let (inner, disk) = (self.files.open(name)?, self.disk.clone());
-        Ok(Arc::new(SlowFile { inner, is_segment: name.starts_with("segment-"), disk }))
-    }
-
-    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        self.files.create(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.files.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.files.remove(name)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.files.sync()
-    }
-
-    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
-        self.files.lock(name)
-    }
-}
+use crate::slow_directory::{EVENTS, FAR, NOWHERE, ROWS, STUCK, SlowDirectory, keys};
 
 /// A database without a cache, whose rows are in one segment.
 fn database(directory: &SlowDirectory) -> (Database, TableSnapshot) {
@@ -153,10 +30,6 @@ fn fill(db: &Database) {
         EVENTS.append(&table, ids);
     }
     db.compact().unwrap();
-}
-
-fn keys(ids: impl IntoIterator<Item = i64>) -> [ArrayRef; 1] {
-    [Arc::new(Int64Array::from_iter_values(ids))]
 }
 
 /// Rows drawn, looked up and taken of a set.
@@ -190,134 +63,6 @@ fn rows_of_a_device_that_is_far_away_come_many_at_once() {
     assert!(took < 200 * FAR, "{took:?}");
 }
 
-/// The time of a call on a database that was opened anew, in trips to a device that is far away: of reads that are made together one
-/// counts.
-fn trips(
-    directory: &SlowDirectory,
-    call: impl Fn(&TableSnapshot) -> Vec<RecordBatch>,
-) -> (f64, Vec<RecordBatch>) {
-    directory.take(Duration::ZERO);
-    let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
-    let _hold = db.hold_maintenance();
-    let table = db.table("events").unwrap().snapshot().unwrap();
-    directory.take(FAR);
-    let started = Instant::now();
-    let answer = call(&table);
-    let took = started.elapsed();
-    directory.take(Duration::ZERO);
-    (took.as_secs_f64() / FAR.as_secs_f64(), answer)
-}
-
-/// A table in eight segments, each with rows from all over the keys.
-fn eight_segments(and_then: impl FnOnce(&Table)) -> SlowDirectory {
-    const SEGMENTS: i64 = 8;
-    let directory = SlowDirectory::new();
-    let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
-    let _hold = db.hold_maintenance();
-    let table = db.create_table("events", Events::spec_of(Kind::Append)).unwrap();
-    for part in 0..SEGMENTS {
-        let ids: Vec<i64> = (0..ROWS / SEGMENTS).map(|row| row * SEGMENTS + part).collect();
-        EVENTS.append(&table, &ids);
-        db.flush().unwrap();
-    }
-    and_then(&table);
-    assert_eq!(db.stats().unwrap().tables[0].segments, SEGMENTS as u64);
-    directory
-}
-
-/// Each segment once cost its own trips, one after the other: up to 30 for eight segments.
-#[test]
-fn a_call_over_many_segments_makes_no_more_trips_than_over_one() {
-    let directory = eight_segments(|_| ());
-    let key = |id: i64| Some(keys([id]).to_vec());
-    let between =
-        |low, high| Some(Between { low: key(low), high: key(high), closed: Closed::Both });
-    let teams = |numbers: &[i64]| -> Option<ArrayRef> {
-        let names = numbers.iter().map(|&number| EVENTS.team(number));
-        Some(Arc::new(StringArray::from_iter_values(names)))
-    };
-    let range = Selection { between: between(3_000, 9_000), ..Default::default() };
-    let sets = Selection { sets: teams(&[7, 9]), ..Default::default() };
-    let both = Selection { between: between(3_000, 9_000), ..sets.clone() };
-    let ordered = |selection: &Selection, table: &TableSnapshot| -> Vec<RecordBatch> {
-        let request = ScanRequest { selection: selection.clone(), ..Default::default() };
-        table.scan(request).unwrap().map(Result::unwrap).collect()
-    };
-    let drawn = |selection: &Selection, table: &TableSnapshot| {
-        let selection = selection.clone();
-        let request = SampleRequest { n: 100, seed: Some(3), selection, ..Default::default() };
-        vec![table.sample(&request).unwrap()]
-    };
-    let by_weight = |selection: &Selection, table: &TableSnapshot| {
-        let (selection, weight) = (selection.clone(), Some("weight".into()));
-        let (n, seed, replace) = (100, Some(3), true);
-        let request = SampleRequest { n, seed, selection, weight, replace, ..Default::default() };
-        vec![table.sample(&request).unwrap()]
-    };
-    // Keys of all segments, and some that none has.
-    let of_keys = |_: &Selection, table: &TableSnapshot| {
-        let found = table.get(&keys((0..150).map(|id| (id * 7_919) % (ROWS + 5_000))), None);
-        vec![found.unwrap().rows]
-    };
-    let of_one_key = |_: &Selection, table: &TableSnapshot| {
-        let found = table.get(&keys([8 * 1_234]), None).unwrap().rows;
-        vec![found; 100]
-    };
-    type Call<'c> = &'c dyn Fn(&Selection, &TableSnapshot) -> Vec<RecordBatch>;
-    let calls: [(&str, Call<'_>, &Selection, f64); 12] = [
-        ("rows of keys", &of_keys, &Selection::default(), 3.0),
-        ("row of a key", &of_one_key, &Selection::default(), 5.0),
-        ("sample", &drawn, &Selection::default(), 1.0),
-        ("sample of a range", &drawn, &range, 2.0),
-        ("sample of sets", &drawn, &sets, 3.0),
-        ("sample of sets in a range", &drawn, &both, 4.0),
-        ("sample by weight", &by_weight, &Selection::default(), 2.0),
-        ("sample by weight of a range", &by_weight, &range, 4.0),
-        ("sample by weight of sets", &by_weight, &sets, 6.0),
-        ("sample by weight of sets in a range", &by_weight, &both, 9.0),
-        ("scan of sets", &ordered, &sets, 3.0),
-        ("scan of sets in a range", &ordered, &both, 4.0),
-    ];
-    for (name, call, selection, most) in calls {
-        let mut least = f64::INFINITY;
-        // Other tests may have the processors meanwhile.
-        for _ in 0..3 {
-            let (took, answer) = trips(&directory, |table| call(selection, table));
-            println!("{name}: {took:.1} trips");
-            assert!(answer.iter().map(RecordBatch::num_rows).sum::<usize>() >= 100, "{name}");
-            least = least.min(took);
-            if least < most + 3.0 {
-                break;
-            }
-        }
-        assert!(least < most + 3.0, "{name}: {least:.1} trips instead of {most}");
-    }
-}
-
-/// Segments with erased rows were asked one after the other, without a look at their filters: 9.4 trips for eight segments.
-#[test]
-fn rows_by_key_take_no_more_trips_where_some_were_erased() {
-    let directory = eight_segments(|table| {
-        let team: ArrayRef = Arc::new(StringArray::from(vec![EVENTS.team(7)]));
-        let erased = Selection { sets: Some(team), ..Default::default() };
-        assert!(table.delete_selected(&erased).unwrap().rows > 100);
-    });
-    let ids = || (0..400).map(|id| (id * 7_919) % ROWS);
-    let mut least = f64::INFINITY;
-    // Other tests may have the processors meanwhile.
-    for _ in 0..3 {
-        let of_keys = |table: &TableSnapshot| vec![table.get(&keys(ids()), None).unwrap().rows];
-        let (took, answer) = trips(&directory, of_keys);
-        println!("{took:.1} trips, {} rows", answer[0].num_rows());
-        assert!((300..400).contains(&answer[0].num_rows()), "some of them were erased");
-        least = least.min(took);
-        if least < 7.5 {
-            break;
-        }
-    }
-    assert!(least < 7.5, "{least:.1} trips");
-}
-
 /// Each of them once listed the directory, which takes a trip and more the more files there are.
 #[test]
 fn segments_that_a_snapshot_alone_held_are_removed_together() {
@@ -344,71 +89,6 @@ fn segments_that_a_snapshot_alone_held_are_removed_together() {
     drop(before);
     assert_eq!(directory.disk.lists.load(Ordering::SeqCst), listed + 1);
     assert_eq!(segments(), 1);
-}
-
-/// A table in 32 segments that share no keys. Nothing merges them meanwhile.
-fn segments_of_other_keys(db: &Database) -> Table {
-    const SEGMENTS: i64 = 32;
-    let table = db.create_table("events", Events::spec()).unwrap();
-    for ids in (0..ROWS).collect::<Vec<_>>().chunks((ROWS / SEGMENTS) as usize) {
-        EVENTS.append(&table, ids);
-        db.flush().unwrap();
-    }
-    table
-}
-
-/// Such segments are read one behind the other, and once took the trips of each.
-#[test]
-fn a_set_of_many_segments_that_share_no_keys_is_read_in_few_trips() {
-    let directory = SlowDirectory::new();
-    let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
-    let hold = db.hold_maintenance();
-    segments_of_other_keys(&db);
-    db.close().unwrap();
-    drop((hold, db));
-    // About half of the rows of four sets are read together.
-    for (teams, most) in [(vec![7], 4.0), (vec![7, 9, 11, 13], 8.0)] {
-        let names = teams.iter().map(|&team| EVENTS.team(team));
-        let sets: ArrayRef = Arc::new(StringArray::from_iter_values(names));
-        let all = |table: &TableSnapshot| {
-            let selection = Selection { sets: Some(sets.clone()), ..Default::default() };
-            let request = ScanRequest { selection, threads: Some(1), ..Default::default() };
-            table.scan(request).unwrap().map(Result::unwrap).collect()
-        };
-        let mut least = f64::INFINITY;
-        // Other tests may have the processors meanwhile.
-        for _ in 0..3 {
-            let (took, answer) = trips(&directory, all);
-            let rows = answer.iter().map(RecordBatch::num_rows).sum::<usize>();
-            println!("{took:.1} trips, {rows} rows");
-            assert_eq!(rows, teams.len() * (ROWS / EVENTS.teams) as usize);
-            least = least.min(took);
-            if least < most {
-                break;
-            }
-        }
-        assert!(least < most, "{least:.1} trips for {} sets", teams.len());
-    }
-}
-
-/// Who wants the first rows of a set does not read those of all segments.
-#[test]
-fn the_first_rows_of_a_set_are_read_of_the_first_segments() {
-    let db = Database::open_in(Arc::new(SlowDirectory::new()), Options::default()).unwrap();
-    let _hold = db.hold_maintenance();
-    let table = segments_of_other_keys(&db);
-    let selection = EVENTS.of_team(7);
-    let blocks_of = |limit: Option<u64>| {
-        let before = db.stats().unwrap().blocks_read;
-        let request = ScanRequest { selection: selection.clone(), limit, ..Default::default() };
-        let scan = table.snapshot().unwrap().scan(request).unwrap();
-        let rows: usize = scan.map(|batch| batch.unwrap().num_rows()).sum();
-        (rows, db.stats().unwrap().blocks_read - before)
-    };
-    let (first, few) = blocks_of(Some(20));
-    let (all, many) = blocks_of(None);
-    assert_eq!((first, all), (20, (ROWS / EVENTS.teams) as usize));
-    assert!(many > 400 && few < 80, "{few} blocks for 20 rows, {many} for all");
 }
 
 /// Dictionaries and blocks are read together, and shared by all who want them: here by callers of which each has other blocks, and
