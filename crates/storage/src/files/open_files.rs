@@ -52,12 +52,20 @@ struct Pool {
     limit: usize,
     /// What is open. The first one is closed next, unless it was read meanwhile.
     open: Mutex<VecDeque<Arc<PooledFile>>>,
-    /// Files that waves under way have opened.
-    opened_by_waves: Mutex<usize>,
+    beside: Mutex<Beside>,
     wave_ended: Condvar,
 }
 
-/// The part of the limit that a wave has.
+/// Descriptors beside those of the files that are kept open.
+#[derive(Default)]
+struct Beside {
+    /// Of files that waves are about to open.
+    opening: usize,
+    /// Of files that were closed while they were being read.
+    still_read: Vec<Weak<dyn ReadFile>>,
+}
+
+/// The files that a wave may open.
 struct Turn<'a> {
     pool: &'a Pool,
     files: usize,
@@ -98,7 +106,7 @@ impl OpenFiles {
             directory,
             limit,
             open: Mutex::default(),
-            opened_by_waves: Mutex::default(),
+            beside: Mutex::default(),
             wave_ended: Condvar::new(),
         });
         let mut pools = POOLS.lock();
@@ -194,8 +202,8 @@ impl ReadFile for Handle {
         self.pool.opened(&self.file).map(Some)
     }
 
-    fn is_closed(&self) -> bool {
-        self.file.open.lock().is_none()
+    fn if_open(&self) -> Option<Arc<dyn ReadFile>> {
+        self.file.if_open()
     }
 }
 
@@ -210,8 +218,15 @@ impl Purpose {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.pool.opened_by_waves.lock() -= self.files;
+        self.pool.beside.lock().opening -= self.files;
         self.pool.wave_ended.notify_all();
+    }
+}
+
+impl Beside {
+    fn count(&mut self) -> usize {
+        self.still_read.retain(|file| file.strong_count() > 0);
+        self.opening + self.still_read.len()
     }
 }
 
@@ -239,18 +254,14 @@ impl Pool {
 
     /// Reads ranges of some files, given file by file, all of which are open meanwhile.
     fn read_wave(&self, files: &[&[ReadRequest]], take: TakeRead<'_>) {
-        let closed = files.iter().filter(|requests| requests[0].file.is_closed()).count();
-        let _turn = self.turn(closed);
         let (mut number, mut numbers, mut opened) = (0, Few::new(), Few::new());
-        for requests in files {
-            let file = requests[0].file.opened();
+        for (requests, file) in files.iter().zip(self.open_together(files)) {
             for request in *requests {
                 match &file {
                     Err(error) => take(number, Err(same_error(error))),
                     Ok(file) => {
-                        let file = file.as_ref().unwrap_or(&request.file).clone();
                         numbers.push(number);
-                        opened.push(ReadRequest { file, ..*request });
+                        opened.push(ReadRequest { file: file.clone(), ..*request });
                     }
                 }
                 number += 1;
@@ -259,27 +270,50 @@ impl Pool {
         if !opened.is_empty() {
             self.directory.read_each(&opened, &mut |at, read| take(numbers[at], read));
         }
+        drop(opened);
+        self.wave_ended.notify_all();
     }
 
-    /// Waits until a wave that opens some files and those under way have no more than the limit together, but not for long.
-    fn turn(&self, files: usize) -> Turn<'_> {
-        let mut opened = self.opened_by_waves.lock();
+    /// The files of a wave, all of them open.
+    fn open_together(&self, files: &[&[ReadRequest]]) -> Few<io::Result<Arc<dyn ReadFile>>> {
+        let (found, _turn) = self.find_open(files);
+        let or_open = |(requests, found): (&&[ReadRequest], Option<_>)| match found {
+            Some(file) => Ok(file),
+            None => Ok(requests[0].file.opened()?.unwrap_or_else(|| requests[0].file.clone())),
+        };
+        files.iter().zip(found).map(or_open).collect()
+    }
+
+    /// Those files that are open, and the right to open the others. Who waits for it, which is not for long, keeps none open.
+    fn find_open(
+        &self,
+        files: &[&[ReadRequest]],
+    ) -> (Few<Option<Arc<dyn ReadFile>>>, Option<Turn<'_>>) {
         let mut until = None;
-        while *opened > 0 && *opened + files > self.limit {
-            let until = *until.get_or_insert_with(|| Instant::now() + TURN_PATIENCE);
-            if self.wave_ended.wait_until(&mut opened, until).timed_out() {
-                break;
+        loop {
+            let found: Few<_> = files.iter().map(|requests| requests[0].file.if_open()).collect();
+            let closed = found.iter().filter(|file| file.is_none()).count();
+            if closed == 0 {
+                return (found, None);
             }
+            let mut beside = self.beside.lock();
+            let until = *until.get_or_insert_with(|| Instant::now() + TURN_PATIENCE);
+            if beside.count() + closed <= self.limit || Instant::now() >= until {
+                beside.opening += closed;
+                return (found, Some(Turn { pool: self, files: closed }));
+            }
+            // Who drops a file as the last closes it, which may take long.
+            drop(beside);
+            drop(found);
+            // The end of a wave may come between, unseen, and that of a single read is not told.
+            self.wave_ended.wait_for(&mut self.beside.lock(), PAUSE);
         }
-        *opened += files;
-        Turn { pool: self, files }
     }
 
     /// The file, opened if it is closed. A caller keeps it for one read.
     fn opened(&self, file: &Arc<PooledFile>) -> io::Result<Arc<dyn ReadFile>> {
-        file.was_read.store(true, Ordering::Relaxed);
-        if let Some(open) = &*file.open.lock() {
-            return Ok(open.clone());
+        if let Some(open) = file.if_open() {
+            return Ok(open);
         }
         // Without the lock, as it may take long: of two who come together both open it, and one is kept.
         let opened = with_descriptor(|| file.purpose.open(&*self.directory, &file.name))?;
@@ -306,7 +340,7 @@ impl Pool {
         while open.len() >= self.limit && looks > 0 {
             looks -= 1;
             let Some(file) = open.pop_front() else { break };
-            if file.was_read.swap(false, Ordering::Relaxed) || !file.close() {
+            if file.was_read.swap(false, Ordering::Relaxed) || !self.close(&file) {
                 open.push_back(file);
             }
         }
@@ -317,17 +351,26 @@ impl Pool {
     fn close_all(&self) -> bool {
         let mut open = self.open.lock();
         let before = open.len();
-        open.retain(|file| !file.close());
+        open.retain(|file| !self.close(file));
         open.len() < before
+    }
+
+    /// Closes the file for all but those who read it at the moment, unless somebody looks at it just now.
+    fn close(&self, file: &PooledFile) -> bool {
+        let Some(mut slot) = file.open.try_lock() else { return false };
+        if let Some(open) = slot.take().filter(|open| Arc::strong_count(open) > 1) {
+            let mut beside = self.beside.lock();
+            beside.still_read.retain(|file| file.strong_count() > 0);
+            beside.still_read.push(Arc::downgrade(&open));
+        }
+        true
     }
 }
 
 impl PooledFile {
-    /// Closes the file for all but those who read it at the moment, unless somebody looks at it just now.
-    fn close(&self) -> bool {
-        let Some(mut open) = self.open.try_lock() else { return false };
-        *open = None;
-        true
+    fn if_open(&self) -> Option<Arc<dyn ReadFile>> {
+        self.was_read.store(true, Ordering::Relaxed);
+        self.open.lock().clone()
     }
 }
 
@@ -358,6 +401,7 @@ fn limit_of_process() -> usize {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use std::ops::Range;
 
     use parking_lot::MutexGuard;
 
@@ -382,6 +426,10 @@ mod tests {
         opened: usize,
         most: usize,
         granted: Option<usize>,
+        /// Reads of these files end once they are not among them any more, ...
+        held: Vec<String>,
+        /// ... as so many reads did or will.
+        waiting: usize,
     }
 
     impl Counts {
@@ -402,6 +450,13 @@ mod tests {
         }
 
         fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+            let is_held = || self.open.lock().held.contains(&self.name);
+            if is_held() {
+                self.open.lock().waiting += 1;
+            }
+            while is_held() {
+                thread::sleep(Duration::from_millis(1));
+            }
             self.file.read_exact_at(buffer, offset)
         }
     }
@@ -479,6 +534,16 @@ mod tests {
         file.read_exact_at(&mut byte, 0).map(|()| byte[0])
     }
 
+    /// Reads some of the files together, as a wave of reads does.
+    fn read_wave(files: &OpenFiles, handles: &[Arc<dyn ReadFile>], range: Range<usize>) {
+        let request =
+            |file: &Arc<dyn ReadFile>| ReadRequest { file: file.clone(), offset: 0, len: 1 };
+        let requests: Vec<_> = handles[range.clone()].iter().map(request).collect();
+        for (number, read) in range.zip(files.read_many(&requests)) {
+            assert_eq!(read.unwrap().as_slice(), [number as u8]);
+        }
+    }
+
     #[test]
     fn waves_of_many_callers_open_no_more_files_than_the_limit_together() {
         let _alone = ALONE.lock();
@@ -486,26 +551,45 @@ mod tests {
             let counting = Counting::new();
             let files = OpenFiles::with_limit(Arc::new(counting.clone()), limit);
             let handles = open_all(&files);
-            std::thread::scope(|scope| {
-                let read_all = || {
-                    for _ in 0..20 {
-                        let request = |file: &Arc<dyn ReadFile>| ReadRequest {
-                            file: file.clone(),
-                            offset: 0,
-                            len: 1,
-                        };
-                        let requests: Vec<_> = handles.iter().map(request).collect();
-                        for (number, read) in files.read_many(&requests).into_iter().enumerate() {
-                            assert_eq!(read.unwrap().as_slice(), [number as u8]);
-                        }
-                    }
-                };
+            thread::scope(|scope| {
+                let read_all = || (0..20).for_each(|_| read_wave(&files, &handles, 0..FILES));
                 (0..8).for_each(|_| drop(scope.spawn(read_all)));
             });
             // What is kept, what waves opened, and of each caller one file that another opened, too.
             let most = counting.open.lock().most;
             assert!(most <= 2 * limit + 8, "{most} with a limit of {limit}");
         }
+    }
+
+    #[test]
+    fn a_wave_waits_for_files_that_were_closed_while_they_are_read() {
+        let _alone = ALONE.lock();
+        let counting = Counting::new();
+        let files = OpenFiles::with_limit(Arc::new(counting.clone()), 2);
+        let handles = open_all(&files);
+        let last = FILES - 2..FILES;
+        counting.open.lock().held = last.clone().map(|number| number.to_string()).collect();
+        let open_in_turn = thread::scope(|scope| {
+            let (files, handles) = (&files, &handles[..]);
+            let wave = |range| scope.spawn(move || read_wave(files, handles, range));
+            let now = || counting.open.lock().now();
+            // The first are open when they are read, and closed for the second meanwhile.
+            wave(last);
+            while counting.open.lock().waiting == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let first = now();
+            wave(0..2).join().unwrap();
+            let second = now();
+            // The third would be too many.
+            wave(2..4);
+            thread::sleep(Duration::from_millis(50));
+            let third = now();
+            counting.open.lock().held.clear();
+            [first, second, third]
+        });
+        assert_eq!(open_in_turn, [2, 4, 4]);
+        assert_eq!(counting.open.lock().most, 4);
     }
 
     #[test]

@@ -27,9 +27,9 @@ pub trait ReadFile: Send + Sync {
     fn opened(&self) -> io::Result<Option<Arc<dyn ReadFile>>> {
         Ok(None)
     }
-    /// Whether [`ReadFile::opened`] has to open it.
-    fn is_closed(&self) -> bool {
-        false
+    /// What [`ReadFile::opened`] gives, unless it has to open the file for it.
+    fn if_open(&self) -> Option<Arc<dyn ReadFile>> {
+        None
     }
     /// What the operating system knows the file by, where it does.
     fn descriptor(&self) -> Option<Descriptor<'_>> {
