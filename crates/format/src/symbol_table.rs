@@ -127,6 +127,25 @@ impl SymbolTable {
         Some(len)
     }
 
+    /// Writes the bytes that some codes stand for; says how many these are, unless one of the codes has no symbol.
+    fn decode_together(
+        &self,
+        codes: &[u8; TOGETHER],
+        room: &mut [u8; ROOM_OF_TOGETHER],
+    ) -> Option<usize> {
+        let (mut len, mut is_known) = (0, true);
+        for &code in codes {
+            // It is below that, which the compiler does not know: so it checks no bounds.
+            let start = len % (TOGETHER * SYMBOL_BYTES_MAX);
+            let word = self.words[usize::from(code)].to_le_bytes();
+            room[start..start + SYMBOL_BYTES_MAX].copy_from_slice(&word);
+            let length = self.lengths[usize::from(code)];
+            len += usize::from(length);
+            is_known &= length > 0;
+        }
+        is_known.then_some(len)
+    }
+
     /// Appends the string that some codes stand for; `len` is what [`SymbolTable::decoded_len`] found. O(codes): a symbol is
     /// copied as a whole word, of which the next overwrites what is not its own.
     pub(crate) fn decode_into(&self, codes: &[u8], len: usize, out: &mut Vec<u8>) {
@@ -144,6 +163,68 @@ impl SymbolTable {
             room = &mut room[length..];
         }
         out.truncate(start + len);
+    }
+}
+
+/// Codes that are taken apart together.
+const TOGETHER: usize = 8;
+/// Bytes that they may write to: each of them a whole word, behind the symbols of those before it.
+const ROOM_OF_TOGETHER: usize = (TOGETHER + 1) * SYMBOL_BYTES_MAX;
+
+/// Strings that were decoded one behind the other. Its memory serves one list of strings after the other.
+#[derive(Default)]
+pub(crate) struct DecodedStrings {
+    /// As long as it ever had to be, so that it is cleared once.
+    room: Vec<u8>,
+    len: usize,
+}
+
+impl DecodedStrings {
+    /// Forgets all strings, and takes room for those that some codes in all stand for: eight bytes or less for each.
+    pub(crate) fn start(&mut self, codes: usize) {
+        self.len = 0;
+        let needed = codes * SYMBOL_BYTES_MAX + ROOM_OF_TOGETHER;
+        if self.room.len() < needed {
+            self.room.resize(needed, 0);
+        }
+    }
+
+    /// Appends the string that some codes stand for; `None` as [`SymbolTable::decoded_len`] says. O(codes): eight of them at a time
+    /// are looked at without a branch, unless one is an escape.
+    pub(crate) fn push(&mut self, table: &SymbolTable, codes: &[u8]) -> Option<()> {
+        let mut rest = codes;
+        loop {
+            while let Some((codes, later)) = rest.split_first_chunk::<TOGETHER>()
+                && let Some(room) = self.room[self.len..].first_chunk_mut::<ROOM_OF_TOGETHER>()
+                && let Some(len) = table.decode_together(codes, room)
+            {
+                self.len += len;
+                rest = later;
+            }
+            let last = rest.len().saturating_sub(TOGETHER);
+            while rest.len() > last {
+                let (&code, mut later) = rest.split_first()?;
+                let word = self.room[self.len..].first_chunk_mut()?;
+                *word = table.words[usize::from(code)].to_le_bytes();
+                self.len += match table.lengths[usize::from(code)] {
+                    0 if code == ESCAPE => {
+                        (word[0], later) = later.split_first().map(|(byte, rest)| (*byte, rest))?;
+                        1
+                    }
+                    0 => return None,
+                    length => usize::from(length),
+                };
+                rest = later;
+            }
+            if rest.is_empty() {
+                return Some(());
+            }
+        }
+    }
+
+    /// The strings, one behind the other.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.room[..self.len]
     }
 }
 
@@ -327,11 +408,20 @@ mod tests {
 
     use super::*;
 
+    /// Decoded by itself, and between others: both are the same.
     fn decoded(table: &SymbolTable, codes: &[u8]) -> Option<Vec<u8>> {
+        let mut strings = DecodedStrings::default();
+        strings.start(codes.len());
+        assert_eq!(strings.push(table, codes).is_none(), table.decoded_len(codes).is_none());
         let mut out = b"before".to_vec();
         let len = table.decoded_len(codes)?;
         table.decode_into(codes, len, &mut out);
-        Some(out.split_off(6))
+        let string = out.split_off(6);
+        assert_eq!(strings.bytes(), string);
+        strings.start(3 * codes.len());
+        (0..3).for_each(|_| strings.push(table, codes).unwrap());
+        assert_eq!(strings.bytes(), string.repeat(3));
+        Some(string)
     }
 
     fn read_back(table: &SymbolTable) -> SymbolTable {
@@ -438,7 +528,7 @@ mod tests {
         #[test]
         fn any_codes_are_a_string_or_an_error(
             symbols in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..9), 0..256),
-            codes in prop::collection::vec(prop_oneof![any::<u8>(), Just(ESCAPE)], 0..100),
+            codes in prop::collection::vec(prop_oneof![any::<u8>(), 0u8..20, Just(ESCAPE)], 0..100),
         ) {
             let symbols = &symbols[..symbols.len().min(255)];
             let mut bytes = vec![symbols.len() as u8];

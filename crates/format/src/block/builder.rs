@@ -25,7 +25,7 @@ use crate::error::{FormatError, Result};
 use crate::key::KeysBuilder;
 use crate::key::fixed::{Fixed, typed, with_fixed_type};
 use crate::rows::{Projection, Rows};
-use crate::symbol_table::SymbolTable;
+use crate::symbol_table::{DecodedStrings, SymbolTable};
 use crate::widening::widen;
 
 /// Collects the projected columns of rows from any number of blocks.
@@ -252,6 +252,8 @@ fn column_builder(data_type: &DataType, capacity: usize) -> Box<dyn ColumnBuilde
             strings: ByteStrings::new(capacity),
             nulls,
             is_text: *data_type == DataType::Utf8,
+            decoded: DecodedStrings::default(),
+            ends: Vec::new(),
         }),
         data_type => with_fixed_type!(data_type, T => Box::new(FixedBuilder::<T> {
             data_type: data_type.clone(),
@@ -406,6 +408,9 @@ struct StringBuilder {
     nulls: NullBufferBuilder,
     /// Whether strings are text, which must be UTF-8, or any bytes.
     is_text: bool,
+    /// What strings of a block are decoded to, and where the codes of each end among theirs.
+    decoded: DecodedStrings,
+    ends: Vec<usize>,
 }
 
 impl ColumnBuilder for StringBuilder {
@@ -473,7 +478,12 @@ impl ColumnBuilder for StringBuilder {
                 Picked::Range(from, to) if !is_compressed => {
                     self.strings.append_list_range(list, from, to)
                 }
-                _ => picked.try_for_each(|row| {
+                Picked::Range(from, to) => {
+                    let symbols =
+                        dictionary.and_then(Dictionary::symbols).ok_or_else(no_symbols)?;
+                    self.append_compressed(list, from, to, presence, symbols)
+                }
+                Picked::Rows(_) => picked.try_for_each(|row| {
                     strings.push(if presence.holds(row) { list.get(row)? } else { &[] })
                 }),
             },
@@ -506,6 +516,44 @@ impl ColumnBuilder for StringBuilder {
         Ok(Arc::new(array.map_err(|_| malformed("a string is not UTF-8"))?))
     }
 }
+
+impl StringBuilder {
+    /// Appends the strings `from..to` of a list of compressed ones.
+    fn append_compressed(
+        &mut self,
+        list: ListView<'_>,
+        from: usize,
+        to: usize,
+        presence: Presence<'_>,
+        symbols: &SymbolTable,
+    ) -> Result<()> {
+        self.ends.clear();
+        let codes = list.range(from, to, |end| self.ends.push(end))?;
+        if codes.len() > DECODED_TOGETHER_MAX {
+            let mut strings = StoredStrings { strings: &mut self.strings, symbols: Some(symbols) };
+            return (from..to).try_for_each(|row| {
+                strings.push(if presence.holds(row) { list.get(row)? } else { &[] })
+            });
+        }
+        self.decoded.start(codes.len());
+        let ByteStrings { offsets, bytes } = &mut self.strings;
+        let (base, mut start) = (bytes.len(), 0);
+        for (row, &end) in (from..to).zip(&self.ends) {
+            if presence.holds(row) {
+                self.decoded.push(symbols, &codes[start..end]).ok_or_else(unknown_code)?;
+            }
+            // As in `append_list_range`.
+            offsets.push((base + self.decoded.bytes().len()) as i32);
+            start = end;
+        }
+        offset(base + self.decoded.bytes().len())?;
+        bytes.extend_from_slice(self.decoded.bytes());
+        Ok(())
+    }
+}
+
+/// Codes of a block that are decoded together: more than all blocks have but those of one long row.
+const DECODED_TOGETHER_MAX: usize = 256 << 10;
 
 /// Bytes of an array of strings that may be free: what is less is not worth a copy.
 const FREE_BYTES_MAX: usize = 64 << 10;
@@ -567,14 +615,18 @@ impl StoredStrings<'_> {
             }
             Some(symbols) => {
                 let len = symbols.decoded_len(stored);
-                let len =
-                    len.ok_or_else(|| malformed("a compressed string without its symbols"))?;
+                let len = len.ok_or_else(unknown_code)?;
                 offsets.push(end(len)?);
                 symbols.decode_into(stored, len, bytes);
             }
         }
         Ok(())
     }
+}
+
+#[cold]
+fn unknown_code() -> FormatError {
+    malformed("a compressed string without its symbols")
 }
 
 #[cold]
