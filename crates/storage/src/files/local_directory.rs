@@ -275,15 +275,16 @@ impl ReadFile for LocalFile {
         if self.alignment == 1 {
             return self.file.read_exact_at(buffer, offset);
         }
-        buffer.copy_from_slice(self.read_bytes(offset, buffer.len())?.as_slice());
+        let read = self.read_over(ReadBytes::default(), offset, buffer.len())?;
+        buffer.copy_from_slice(read.as_slice());
         Ok(())
     }
 
-    fn read_bytes(&self, offset: u64, len: usize) -> io::Result<ReadBytes> {
+    fn read_over(&self, earlier: ReadBytes, offset: u64, len: usize) -> io::Result<ReadBytes> {
         let before = (offset % self.alignment as u64) as usize;
         let end = before + len;
         let whole = end.next_multiple_of(self.alignment);
-        let mut pages = ReadBytes::of_any_content(whole, self.alignment);
+        let mut pages = ReadBytes::of_any_content(earlier, whole, self.alignment);
         let mut filled = 0;
         while filled < end {
             let at = offset - before as u64 + filled as u64;

@@ -190,8 +190,8 @@ impl ReadFile for Handle {
         self.pool.opened(&self.file)?.read_exact_at(buffer, offset)
     }
 
-    fn read_bytes(&self, offset: u64, len: usize) -> io::Result<ReadBytes> {
-        self.pool.opened(&self.file)?.read_bytes(offset, len)
+    fn read_over(&self, earlier: ReadBytes, offset: u64, len: usize) -> io::Result<ReadBytes> {
+        self.pool.opened(&self.file)?.read_over(earlier, offset, len)
     }
 
     fn identity(&self) -> io::Result<Option<FileIdentity>> {

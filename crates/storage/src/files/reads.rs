@@ -13,9 +13,10 @@ pub trait ReadFile: Send + Sync {
     fn byte_len(&self) -> io::Result<u64>;
     /// Fills `buffer`, which may hold anything before, from `offset` on; fewer bytes in the file are an `UnexpectedEof`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
-    /// As [`ReadFile::read_exact_at`], `len` bytes into a buffer of their own.
-    fn read_bytes(&self, offset: u64, len: usize) -> io::Result<ReadBytes> {
-        let mut read = ReadBytes::of_any_content(len, 1);
+    /// As [`ReadFile::read_exact_at`], `len` bytes into the memory of an earlier read, if that has room for them, or else of their own.
+    /// Nothing of the earlier read is kept, and after an error its memory is gone; [`ReadBytes::default`] has none.
+    fn read_over(&self, earlier: ReadBytes, offset: u64, len: usize) -> io::Result<ReadBytes> {
+        let mut read = ReadBytes::of_any_content(earlier, len, 1);
         self.read_exact_at(read.as_mut_slice(), offset)?;
         Ok(read)
     }
@@ -27,7 +28,7 @@ pub trait ReadFile: Send + Sync {
     fn opened(&self) -> io::Result<Option<Arc<dyn ReadFile>>> {
         Ok(None)
     }
-    /// What [`ReadFile::opened`] gives, unless it has to open the file for it.
+    /// What [`ReadFile::opened`] gives, unless it has to open the file for it, or this is no handle.
     fn if_open(&self) -> Option<Arc<dyn ReadFile>> {
         None
     }
@@ -85,18 +86,27 @@ pub struct ReadBytes {
 impl ReadRequest {
     /// Reads the range by itself.
     pub fn read(&self) -> io::Result<ReadBytes> {
-        self.file.read_bytes(self.offset, self.len)
+        self.file.read_over(ReadBytes::default(), self.offset, self.len)
     }
 }
 
 impl ReadBytes {
     /// Bytes to be read over, at an address that is a multiple of `alignment`: zeros, or what was read before.
-    pub(crate) fn of_any_content(len: usize, alignment: usize) -> ReadBytes {
+    pub(crate) fn of_any_content(
+        mut earlier: ReadBytes,
+        len: usize,
+        alignment: usize,
+    ) -> ReadBytes {
         let needed = len + alignment - 1;
-        let mut buffer = match needed <= SPARE_BYTES_MAX {
-            true => SPARE.try_with(Cell::take).unwrap_or_default(),
-            false => Vec::new(),
-        };
+        let mut buffer = Vec::new();
+        if earlier.buffer.len() >= needed {
+            buffer = mem::take(&mut earlier.buffer);
+        }
+        // Before there is another one.
+        drop(earlier);
+        if buffer.is_empty() && needed <= SPARE_BYTES_MAX {
+            buffer = SPARE.try_with(Cell::take).unwrap_or_default();
+        }
         if buffer.len() < needed {
             buffer = vec![0; needed];
         }
@@ -149,7 +159,7 @@ mod tests {
     #[test]
     fn bytes_lie_where_they_are_asked_to() {
         for alignment in [1, 512, 4096] {
-            let mut read = ReadBytes::of_any_content(8192, alignment);
+            let mut read = ReadBytes::of_any_content(ReadBytes::default(), 8192, alignment);
             assert_eq!(read.as_slice().as_ptr().align_offset(alignment), 0);
             read.as_mut_slice()[4000] = 7;
             let narrow = read.narrowed(4000..4003);
@@ -160,16 +170,28 @@ mod tests {
 
     #[test]
     fn a_buffer_is_used_again_where_it_is_long_enough() {
-        let mut read = ReadBytes::of_any_content(8192, 1);
+        let mut read = ReadBytes::of_any_content(ReadBytes::default(), 8192, 1);
         read.as_mut_slice()[0] = 7;
         drop(read);
-        let read = ReadBytes::of_any_content(8192, 1);
+        let read = ReadBytes::of_any_content(ReadBytes::default(), 8192, 1);
         assert_eq!(read.as_slice()[0], 7);
-        let longer = ReadBytes::of_any_content(8193, 1);
+        let longer = ReadBytes::of_any_content(ReadBytes::default(), 8193, 1);
         assert_eq!(longer.as_slice(), [0; 8193]);
         drop(longer);
         // Neither those that are shorter, or none, nor longer ones take its place.
-        drop((read, ReadBytes::default(), ReadBytes::of_any_content(SPARE_BYTES_MAX + 1, 1)));
-        assert_eq!(ReadBytes::of_any_content(1, 1).buffer.len(), 8193);
+        drop((
+            read,
+            ReadBytes::default(),
+            ReadBytes::of_any_content(ReadBytes::default(), SPARE_BYTES_MAX + 1, 1),
+        ));
+        assert_eq!(ReadBytes::of_any_content(ReadBytes::default(), 1, 1).buffer.len(), 8193);
+        let mut long = ReadBytes::of_any_content(ReadBytes::default(), 1 << 20, 1);
+        long.as_mut_slice()[7] = 7;
+        let again = ReadBytes::of_any_content(long, 1 << 19, 1);
+        assert_eq!(
+            (again.as_slice()[7], again.buffer.len()),
+            (7, 1 << 20),
+            "it is that of the earlier read"
+        );
     }
 }

@@ -215,8 +215,8 @@ impl Read {
         let alignment = request.file.descriptor().map_or(1, |descriptor| descriptor.alignment);
         let ReadRequest { offset, len, .. } = *request;
         let before = (offset % alignment as u64) as usize;
-        let buffer =
-            ReadBytes::of_any_content((before + len).next_multiple_of(alignment), alignment);
+        let whole = (before + len).next_multiple_of(alignment);
+        let buffer = ReadBytes::of_any_content(ReadBytes::default(), whole, alignment);
         let (file, wanted) = (request.file.clone(), before..before + len);
         Read { file, buffer, offset: offset - before as u64, wanted, filled: 0, has_ended: false }
     }

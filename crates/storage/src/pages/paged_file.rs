@@ -70,7 +70,7 @@ pub(crate) struct FileEnd {
     /// ... and where the page lies.
     pub footer_offset: u64,
     /// What was read, from this offset on.
-    bytes: Vec<u8>,
+    bytes: ReadBytes,
     offset: u64,
 }
 
@@ -92,9 +92,9 @@ impl PagedFile {
         }
         let tail_offset = bytes - TAIL_BYTES as u64;
         let offset = bytes.saturating_sub(END_BYTES);
-        let mut end = FileEnd { footer: Vec::new(), footer_offset: 0, bytes: Vec::new(), offset };
-        opened.read_into(&mut end.bytes, offset, bytes - offset)?;
-        let tail = end.bytes.last_chunk().expect("a file is as long as its tail");
+        let read = opened.read_over(ReadBytes::default(), offset, bytes - offset)?;
+        let mut end = FileEnd { footer: Vec::new(), footer_offset: 0, bytes: read, offset };
+        let tail = end.bytes.as_slice().last_chunk().expect("a file is as long as its tail");
         let place = read_tail(kind, tail).map_err(|error| opened.damaged(tail_offset, error))?;
         end.footer = end.page(&opened, place, PageKind::Footer)?;
         end.footer_offset = place.0;
@@ -117,25 +117,14 @@ impl PagedFile {
 
     /// A page, checked, past the cache.
     fn read_whole_page(&self, (offset, len): (u64, u32), kind: PageKind) -> Result<Vec<u8>> {
-        let mut page = Vec::new();
-        self.read_into(&mut page, offset, u64::from(len))?;
-        Ok(self.payload(&page, kind, offset)?.to_vec())
+        let page = self.read_over(ReadBytes::default(), offset, u64::from(len))?;
+        Ok(self.payload(page.as_slice(), kind, offset)?.to_vec())
     }
 
-    /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.
-    pub fn read_into<'b>(
-        &self,
-        buffer: &'b mut Vec<u8>,
-        offset: u64,
-        len: u64,
-    ) -> Result<&'b [u8]> {
+    /// Reads bytes of the file, into the memory of an earlier read where that has room for them.
+    pub fn read_over(&self, earlier: ReadBytes, offset: u64, len: u64) -> Result<ReadBytes> {
         self.check_range(offset, len)?;
-        let len = len as usize;
-        if buffer.len() < len {
-            *buffer = vec![0; len];
-        }
-        self.read_exact_at(&mut buffer[..len], offset)?;
-        Ok(&buffer[..len])
+        self.file.read_over(earlier, offset, len as usize).context("read", &self.name)
     }
 
     /// Reads ranges of the file together.
@@ -206,17 +195,13 @@ impl PagedFile {
     pub fn removals(&self) -> Option<&Arc<DeferredRemovals>> {
         self.removal.get().map(|(removals, _)| removals)
     }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        self.file.read_exact_at(buffer, offset).context("read", &self.name)
-    }
 }
 
 impl FileEnd {
     /// Bytes of the file that were read already.
     pub fn bytes_at(&self, offset: u64, len: u64) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
-        self.bytes.get(start..)?.get(..usize::try_from(len).ok()?)
+        self.bytes.as_slice().get(start..)?.get(..usize::try_from(len).ok()?)
     }
 
     /// The payload of a page of the file, checked: of what was read already, if it lies there.

@@ -11,6 +11,7 @@ use drillcore_format::rows::Projection;
 
 use crate::error::Result;
 use crate::few::Few;
+use crate::files::reads::ReadBytes;
 use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::PageRequest;
 use crate::segments::segment::Segment;
@@ -93,7 +94,7 @@ impl Segment {
         in_file.sort_unstable_by_key(|&number| places[number].0);
         let mut values: Vec<Arc<[u8]>> = vec![Arc::from([]); places.len()];
         let end = |number: usize| places[number].0.saturating_add(u64::from(places[number].1));
-        let (mut rest, mut buffer) = (in_file.as_slice(), Vec::new());
+        let (mut rest, mut buffer) = (in_file.as_slice(), ReadBytes::default());
         while let Some(&first) = rest.first() {
             let start = places[first].0;
             let near = |pair: &&[usize]| {
@@ -104,13 +105,13 @@ impl Segment {
             let count = 1 + rest.windows(2).take_while(near).count();
             let (together, later) = rest.split_at(count);
             let last = together.iter().map(|&number| end(number)).max().unwrap_or(start);
-            let bytes = self.read_into(&mut buffer, start, last - start)?;
+            buffer = self.read_over(buffer, start, last - start)?;
             let counts = self.cache().counts();
             counts.extents.fetch_add(together.len() as u64, Ordering::Relaxed);
             for &number in together {
                 let (offset, len) = places[number];
                 let at = (offset - start) as usize;
-                let page = &bytes[at..at + len as usize];
+                let page = &buffer.as_slice()[at..at + len as usize];
                 values[number] = self.file().payload(page, PageKind::Extent, offset)?.into();
             }
             rest = later;

@@ -25,6 +25,7 @@ use drillcore_format::streams::directory::StreamDirectory;
 use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
+use crate::files::reads::ReadBytes;
 use crate::pages::held_dictionary::HeldDictionary;
 use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::{FileEnd, PageRequest, PagedFile, file_name, file_of};
@@ -33,9 +34,13 @@ use crate::segments::fit;
 use crate::segments::resident_index::ResidentIndex;
 use crate::sync::Mutex;
 
-/// Bytes that a sequential read asks the file for at once, unless a block is longer. So few that they stay in
-/// the processor's cache until they are decoded.
-const READ_AHEAD_BYTES: u64 = 64 << 10;
+/// Bytes that a sequential read asks the file for at once, unless a block is longer. So many that the device takes longer for them
+/// than for the request, and so few that they stay in the processor's cache until they are decoded.
+const READ_AHEAD_BYTES: u64 = 256 << 10;
+/// The same where the bytes that are wanted may have come before: what is not decoded was read for nothing.
+const READ_AT_END_BYTES: u64 = 64 << 10;
+/// Bytes of rows for each byte of the file, at most, unless they are compressed very well.
+const BYTES_PER_STORED: u64 = 4;
 
 /// An open segment.
 pub struct Segment {
@@ -361,7 +366,7 @@ impl Segment {
         let mut builder = RowsBuilder::new(projection, (to - from) as usize);
         let dictionaries = &self.dictionaries(projection)?;
         let wanted = InSequence { rows: from..to, projection, bytes_max, dictionaries };
-        let mut buffer = Vec::new();
+        let mut buffer = ReadBytes::default();
         let mut next = from;
         while next < to && builder.string_bytes() < bytes_max {
             let page = self.index_page(self.summary.page_of_ordinal(next))?;
@@ -373,12 +378,15 @@ impl Segment {
             while let Some(first) = rest.first()
                 && builder.string_bytes() < bytes_max
             {
+                let bytes_left = (bytes_max - builder.string_bytes()) as u64;
+                let bytes_at_once =
+                    (bytes_left / BYTES_PER_STORED).clamp(READ_AT_END_BYTES, READ_AHEAD_BYTES);
                 let near = |place: &BlockPlace| {
-                    place.offset + u64::from(place.bytes) - first.offset <= READ_AHEAD_BYTES
+                    place.offset + u64::from(place.bytes) - first.offset <= bytes_at_once
                 };
                 let count = rest.iter().take_while(|place| near(place)).count().max(1);
                 let (portion, later) = rest.split_at(count);
-                self.read_portion(portion, &wanted, &mut buffer, &mut builder)?;
+                buffer = self.read_portion(portion, &wanted, buffer, &mut builder)?;
                 rest = later;
             }
             next = page.first_ordinal() + page.rows();
@@ -484,19 +492,19 @@ impl Segment {
         &self.cache
     }
 
-    /// Reads neighbouring blocks at once, into a buffer that serves one portion after the other, and appends
-    /// the rows among them that are wanted.
+    /// Reads neighbouring blocks at once, into memory that serves one portion after the other, and appends the rows among them that are
+    /// wanted.
     fn read_portion(
         &self,
         places: &[BlockPlace],
         wanted: &InSequence<'_>,
-        buffer: &mut Vec<u8>,
+        earlier: ReadBytes,
         builder: &mut RowsBuilder,
-    ) -> Result<()> {
+    ) -> Result<ReadBytes> {
         let InSequence { rows, projection, bytes_max, dictionaries } = wanted;
         let (first, last) = (places[0], places[places.len() - 1]);
         let len = last.offset + u64::from(last.bytes) - first.offset;
-        let bytes = self.read_into(buffer, first.offset, len)?;
+        let bytes = self.read_over(earlier, first.offset, len)?;
         self.cache.counts().blocks.fetch_add(places.len() as u64, Ordering::Relaxed);
         for place in places {
             if builder.string_bytes() >= *bytes_max {
@@ -504,7 +512,7 @@ impl Segment {
             }
             let at = (place.offset - first.offset) as usize;
             let payload = self.file.payload(
-                &bytes[at..at + place.bytes as usize],
+                &bytes.as_slice()[at..at + place.bytes as usize],
                 PageKind::Block,
                 place.offset,
             )?;
@@ -523,7 +531,7 @@ impl Segment {
                 .append_range(&view.with_extents(&extents), begin, end)
                 .map_err(|error| self.damaged(place.offset, error))?;
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// A block whose texts are looked up in `dictionaries`.
@@ -542,14 +550,9 @@ impl Segment {
         Ok(view.with_dictionaries(dictionaries))
     }
 
-    /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.
-    pub(super) fn read_into<'b>(
-        &self,
-        buffer: &'b mut Vec<u8>,
-        offset: u64,
-        len: u64,
-    ) -> Result<&'b [u8]> {
-        let bytes = self.file.read_into(buffer, offset, len)?;
+    /// Reads bytes of the file, into the memory of an earlier read where that has room for them.
+    pub(super) fn read_over(&self, earlier: ReadBytes, offset: u64, len: u64) -> Result<ReadBytes> {
+        let bytes = self.file.read_over(earlier, offset, len)?;
         self.cache.counts().bytes.fetch_add(len, Ordering::Relaxed);
         Ok(bytes)
     }
