@@ -3,13 +3,15 @@
 
 use std::fs::{self, File};
 use std::hint::black_box;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Instant;
 
-use drillcore::directory::{Directory, LocalDirectory, ReadFile, ReadMode, ReadRequest};
+use drillcore::directory::{Directory, LocalDirectory, ReadBytes, ReadFile, ReadMode, ReadRequest};
 use drillcore_sample::rng::Rng;
 
 use crate::error::{Error, Result};
@@ -60,9 +62,9 @@ impl PageFile {
     }
 }
 
-/// Bytes of a read of a pass over a file, and how many are under way at once.
+/// Bytes of a read of a pass over a file, and how many threads make them.
 const PASS_READ_BYTES: u64 = 1 << 20;
-const PASS_READS: usize = 8;
+const PASS_THREADS: usize = 4;
 
 /// Pages of some files, past the system's cache: what there is to read at random, without any structure.
 pub struct DevicePages {
@@ -113,23 +115,30 @@ impl DevicePages {
         Ok(seconds)
     }
 
-    /// Reads all files from their beginning to their end, some long reads at once, and returns the seconds it took.
+    /// Reads all files from their beginning to their end, some long reads at once, each thread into the same memory again and again,
+    /// and returns the seconds it took.
     pub fn read_all(&self) -> Result<f64> {
         let started = Instant::now();
+        let mut reads: Vec<(&dyn ReadFile, u64, usize)> = Vec::new();
         for (_, file) in &self.files {
             let bytes = file.byte_len().map_err(Error::io("look at", &self.folder))?;
-            let request = |offset: u64| {
-                let len = (bytes - offset).min(PASS_READ_BYTES) as usize;
-                ReadRequest { file: file.clone(), offset, len }
-            };
+            let len = |offset: u64| (bytes - offset).min(PASS_READ_BYTES) as usize;
             let offsets = (0..bytes).step_by(PASS_READ_BYTES as usize);
-            let requests: Vec<ReadRequest> = offsets.map(request).collect();
-            for requests in requests.chunks(PASS_READS) {
-                let mut read = self.device.read_many(requests).into_iter();
-                let read = read.try_for_each(|part| part.map(drop));
-                read.map_err(Error::io("read", &self.folder))?;
-            }
+            reads.extend(offsets.map(|offset| (&**file, offset, len(offset))));
         }
+        let next = AtomicUsize::new(0);
+        let read_on = || -> io::Result<()> {
+            let mut read = ReadBytes::default();
+            while let Some((file, offset, len)) = reads.get(next.fetch_add(1, Ordering::Relaxed)) {
+                read = file.read_over(read, *offset, *len)?;
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..PASS_THREADS).map(|_| scope.spawn(read_on)).collect();
+            let mut ends = threads.into_iter().map(|thread| thread.join().expect("no panic"));
+            ends.try_for_each(|end| end.map_err(Error::io("read", &self.folder)))
+        })?;
         Ok(started.elapsed().as_secs_f64())
     }
 
