@@ -14,6 +14,7 @@ use arrow_array::{
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::DataType;
 
+use crate::dense_picks::read_in_order;
 use crate::key::fixed::{typed, with_fixed_type};
 use crate::narrowing::widest;
 use crate::pick::{Pick, nulls_at};
@@ -48,6 +49,10 @@ pub fn gathered(parts: &[&dyn Array], picks: &[Pick]) -> ArrayRef {
         data_type => with_fixed_type!(data_type, T => {
             let values: Vec<&[<T as ArrowPrimitiveType>::Native]> =
                 parts.iter().map(|part| &part.as_primitive::<T>().values()[..]).collect();
+            read_in_order(parts.len(), picks, |part| {
+                let bytes = parts[part].as_primitive::<T>().values().inner().as_slice();
+                (bytes, size_of::<<T as ArrowPrimitiveType>::Native>())
+            });
             let values: Vec<_> = picks.iter().map(|pick| values[pick.part()][pick.row()]).collect();
             let array = PrimitiveArray::<T>::new(values.into(), nulls_at(parts, picks));
             typed(array, data_type)
@@ -59,6 +64,7 @@ pub fn gathered(parts: &[&dyn Array], picks: &[Pick]) -> ArrayRef {
 fn widened(parts: &[&dyn Array], picks: &[Pick], data_type: &DataType) -> ArrayRef {
     let nulls = nulls_at(parts, picks);
     let parts: Vec<Words<'_>> = parts.iter().map(|part| Words::of(*part)).collect();
+    read_in_order(parts.len(), picks, |part| (&parts[part].bytes, parts[part].step));
     let words = picks.iter().map(|pick| (&parts[pick.part()], pick.row()));
     macro_rules! numbers {
         ($Type:ty, $number:expr) => {{
@@ -183,7 +189,7 @@ mod tests {
         for column in columns {
             let parts = [column.slice(3, 40), column.slice(43, 57), column.slice(0, 0)];
             let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
-            let any: Vec<_> = (0..300).map(|at| (at % 2, at * 7 % 40)).collect();
+            let any: Vec<_> = (0..700).map(|at| (at % 2, at * 7 % 40)).collect();
             let with_values: Vec<_> =
                 (0..40).filter(|at| (at + 3) % 5 != 0).map(|at| (0, at)).collect();
             for pairs in [any, with_values, Vec::new()] {
@@ -200,7 +206,7 @@ mod tests {
     fn check_narrowed(parts: &[ArrayRef]) -> DataType {
         let data_type = parts[0].data_type().clone();
         let narrow: Vec<ArrayRef> = parts.iter().map(narrowed).collect();
-        let picks: Vec<(usize, usize)> = (0..400)
+        let picks: Vec<(usize, usize)> = (0..900)
             .map(|at| (at * 7 % parts.len(), at * 31))
             .filter(|(part, _)| !parts[*part].is_empty())
             .map(|(part, row)| (part, row % parts[part].len()))

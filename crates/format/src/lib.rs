@@ -10,6 +10,7 @@ pub mod error;
 pub mod cursor;
 mod packed;
 pub mod pick;
+mod dense_picks;
 pub mod byte_bounds;
 pub mod symbol_table;
 pub mod dictionary;

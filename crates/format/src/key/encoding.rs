@@ -8,6 +8,7 @@ use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBufferBuilder, OffsetBuffer
 use arrow_schema::DataType;
 use smallvec::SmallVec;
 
+use crate::dense_picks::read_in_order;
 use crate::error::{FormatError, Result};
 use crate::key::fixed::{Fixed, typed, with_fixed_type};
 use crate::key::keys::Keys;
@@ -230,6 +231,7 @@ impl Field {
         parts: &[&[u8]],
         picks: &[Pick],
     ) -> Option<Vec<N>> {
+        read_in_order(parts.len(), picks, |part| (parts[part], WIDTH));
         let parts: Vec<&[[u8; WIDTH]]> = parts.iter().map(|part| part.as_chunks().0).collect();
         self.values(picks.iter().map(|pick| &parts[pick.part()][pick.row()][..]))
     }

@@ -530,7 +530,7 @@ fn columns_of_picked_keys_are_those_of_the_keys_copied() {
     for (decoded, columns) in tables {
         let (keys, types) = (encode_keys(&columns), types(&columns));
         let parts = [&keys.slice(0, 20), &keys.slice(20, 30)];
-        let picks: Vec<Pick> = (0..200)
+        let picks: Vec<Pick> = (0..800)
             .map(|at| if at % 3 == 0 { Pick::new(1, at % 30) } else { Pick::new(0, at % 20) })
             .collect();
         let copied = Keys::interleave(&parts, &picks);
