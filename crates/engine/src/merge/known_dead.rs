@@ -13,6 +13,11 @@ use crate::select::selection::Place;
 /// Of more pieces it is not listed which hold keys that may be in which others: that takes as many looks as there are pairs.
 const LISTED_MAX: usize = 512;
 
+/// Steps that it takes to see whether a row that was drawn is a tombstone, ...
+const READ_STEPS: u64 = 1;
+/// ... and to look for its key in a newer piece, by the measure of what is found out of whole pieces.
+const LOOKUP_STEPS: u64 = 2;
+
 /// What is known of the pieces of a table whose keys fold, oldest first.
 pub struct KnownDead {
     of: Vec<Option<Liveness>>,
@@ -101,11 +106,15 @@ impl KnownDead {
 
     /// Leaves of some places those that are not known to be dead. Without a branch, as no processor guesses which are.
     pub fn retain_alive(&self, places: &mut Vec<Place>) {
+        let known = self.of.iter().map(Option::as_ref);
+        let alive: Vec<Option<&[u64]>> = known.map(|known| Some(known?.alive.words())).collect();
         let mut kept = 0;
         for at in 0..places.len() {
-            let place = places[at];
-            places[kept] = place;
-            kept += usize::from(!self.is_dead(place));
+            let Place { piece, ordinal } = places[at];
+            let alive = alive.get(piece as usize).copied().flatten();
+            places[kept] = places[at];
+            let is_alive = |words: &[u64]| words[ordinal as usize / 64] >> (ordinal % 64) & 1;
+            kept += alive.map_or(1, is_alive) as usize;
         }
         places.truncate(kept);
     }
@@ -121,6 +130,15 @@ impl KnownDead {
         self.pending.as_ref()
     }
 
+    /// Steps that it takes to see whether a row that was drawn is alive, where not all dead rows are known.
+    pub fn steps_per_draw(&self, pieces: &[Piece]) -> u64 {
+        if self.is_complete(pieces) {
+            return 0;
+        }
+        let newer = self.pending().map_or(pieces.len(), |of| of.keys.len());
+        READ_STEPS + newer as u64 * LOOKUP_STEPS
+    }
+
     /// Whether all dead rows are known.
     pub fn is_complete(&self, pieces: &[Piece]) -> bool {
         let is_known = |(piece, known): (&Piece, &Option<Liveness>)| {
@@ -134,4 +152,39 @@ impl KnownDead {
 /// Whether keys between the ends of one piece may be between those of another.
 fn overlap((a_first, a_last): (&[u8], &[u8]), (b_first, b_last): (&[u8], &[u8])) -> bool {
     a_first <= b_last && b_first <= a_last
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+
+    use super::*;
+    use crate::{Database, Merge, OnError, Options, TableSpec};
+
+    /// As a compaction leaves it that began before it was known which rows are alive, and ended after.
+    #[test]
+    fn tombstones_that_are_not_known_cost_draws_steps_where_no_key_is_to_be_looked_for() {
+        let ids = |of: std::ops::Range<i64>| Arc::new(Int64Array::from_iter_values(of)) as ArrayRef;
+        let rows = RecordBatch::try_from_iter([("id", ids(0..100))]).unwrap();
+        let db = Database::in_memory(Options::default()).unwrap();
+        let spec = TableSpec::new(rows.schema(), ["id"]).merge(Merge::Upsert);
+        let table = db.create_table("t", spec).unwrap();
+        table.append(&rows, OnError::Raise).unwrap();
+        table.delete(&[ids(10..30)]).unwrap();
+        let snapshot = table.snapshot().unwrap();
+        let version = snapshot.table();
+        let (layout, pieces) = (&version.layout, &version.pieces);
+        let nothing = KnownDead::of(layout, pieces, version.lsn, false);
+        assert_eq!(nothing.steps_per_draw(pieces), READ_STEPS + LOOKUP_STEPS);
+        assert_eq!(snapshot.rows().unwrap(), 80);
+        let mut known = KnownDead::of(layout, pieces, version.lsn, true);
+        assert_eq!(known.steps_per_draw(pieces), 0);
+        let newest = pieces.len() - 1;
+        known.of[newest] = None;
+        known.pending = Some(known.list_pending(layout, pieces));
+        assert!(known.pending().unwrap().keys.is_empty());
+        assert_eq!(known.steps_per_draw(pieces), READ_STEPS);
+    }
 }

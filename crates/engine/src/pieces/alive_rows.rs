@@ -110,6 +110,11 @@ impl AliveRows {
         RowBits { words: self.words.clone(), rows: self.rows }
     }
 
+    /// The same as words, a bit for each row of the piece.
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
     /// What they take in memory.
     pub fn bytes(&self) -> u64 {
         let bytes =

@@ -20,9 +20,6 @@ use crate::select::fetch::{fetch, gather, no_rows};
 use crate::select::predicate::Test;
 use crate::select::selection::{Place, Selected};
 
-/// Steps that it takes to look for a row's key in a newer piece, by the measure of [`TableSnapshot::note_steps`].
-const LOOKUP_STEPS: u64 = 2;
-
 /// Tells the rows that stay from those that are dropped, and keeps what it read of them.
 pub struct Staying<'t> {
     table: &'t TableSnapshot,
@@ -43,9 +40,9 @@ impl<'t> Staying<'t> {
     ) -> Result<Staying<'t>> {
         let interrupt = &request.interrupt;
         let known = if TablePolicy::of(&table.table().layout).deletes() {
-            let pending = table.known_dead();
-            let newer = pending.pending().map_or(candidates.pieces().len(), |of| of.keys.len());
-            table.note_steps(request.n.saturating_mul(newer as u64 * LOOKUP_STEPS));
+            let known = table.known_dead();
+            let steps_per_row = known.steps_per_draw(candidates.pieces());
+            table.note_steps(request.n.saturating_mul(steps_per_row));
             table.known_dead()
         } else {
             Arc::new(KnownDead::none())
