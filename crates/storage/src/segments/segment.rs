@@ -34,10 +34,10 @@ use crate::segments::fit;
 use crate::segments::resident_index::ResidentIndex;
 use crate::sync::Mutex;
 
-/// Bytes that a sequential read asks the file for at once, unless a block is longer. So many that the device takes longer for them
-/// than for the request, and so few that they stay in the processor's cache until they are decoded.
+/// Bytes that a sequential read asks the file for at once, unless a block is longer: enough that the device takes longer for them
+/// than for the request, and few enough to stay in the processor's cache until they are decoded.
 const READ_AHEAD_BYTES: u64 = 256 << 10;
-/// The same where the bytes that are wanted may have come before: what is not decoded was read for nothing.
+/// The least that it asks for once few bytes are still wanted. What it reads and does not decode is wasted.
 const READ_AT_END_BYTES: u64 = 64 << 10;
 /// Bytes of rows for each byte of the file, at most, unless they are compressed very well.
 const BYTES_PER_STORED: u64 = 4;

@@ -27,9 +27,9 @@ struct Counts {
     opened: usize,
     most: usize,
     granted: Option<usize>,
-    /// Reads of these files end once they are not among them any more, ...
+    /// A read of one of these files ends only after its name is taken out.
     held: Vec<String>,
-    /// ... as so many reads did or will.
+    /// How many reads have begun to wait for that.
     waiting: usize,
 }
 
