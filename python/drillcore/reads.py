@@ -157,8 +157,8 @@ class Reads(ABC):
         reverse
             Whether to read from the last key to the first.
         threads
-            Number of threads that read; by default one per core, or two with ``direct_io``. The order of rows does not
-            depend on it. With 1, or for less than a few ten thousand rows, no thread is started.
+            Number of threads that read; by default one per core, or with ``direct_io`` two, and at least eight. The
+            order of rows does not depend on it. With 1, or for less than a few ten thousand rows, no thread is started.
 
         Examples
         --------

@@ -39,8 +39,8 @@ pub struct ScanRequest {
     /// From the highest key down.
     pub reverse: bool,
     /// How many threads read, ahead of the caller and only where there is enough to read for them. The caller's is one of them,
-    /// unless there is a predicate. With one, the calling thread reads by itself. By default one per core, and two where files are
-    /// read past the system's cache.
+    /// unless there is a predicate. With one, the calling thread reads by itself. By default one per core; where files are
+    /// read past the system's cache two, and at least eight.
     pub threads: Option<usize>,
     /// About how many rows a thread reads at once; by default as many as are worth it.
     pub partition_rows: Option<u64>,

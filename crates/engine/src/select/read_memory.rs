@@ -16,9 +16,12 @@ use crate::calls::threads_beside::ThreadsBeside;
 use crate::pieces::memory_meter::{Charge, MemoryMeter};
 use crate::select::selection::{Question, Selected};
 
-/// Partitions that all scans together read ahead, by the threads that one has by default, ...
-const PARTITIONS_PER_THREAD: usize = 4;
-/// ... and at the least.
+/// Threads of a scan past the system's cache, at the least, beside two per core: they wait for the device for most of their
+/// time, and many devices reach their full speed only with as many reads at once.
+const SCAN_THREADS_MIN: usize = 8;
+/// Partitions that all scans together read ahead, by cores, ...
+const PARTITIONS_PER_CORE: usize = 4;
+/// ... and at the least: two for each thread of one scan.
 const PARTITIONS_MIN: usize = 16;
 
 /// See the module.
@@ -61,10 +64,8 @@ impl ReadMemory {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let partitions = AtomicUsize::new(0);
         let threads = ThreadsBeside::default();
-        // Such threads wait for the device about half of their time.
-        let scan_threads = direct_io.then_some(2 * cores);
-        let threads_of_one = scan_threads.unwrap_or(cores);
-        let partitions_max = (threads_of_one * PARTITIONS_PER_THREAD).max(PARTITIONS_MIN);
+        let scan_threads = direct_io.then_some((2 * cores).max(SCAN_THREADS_MIN));
+        let partitions_max = (cores * PARTITIONS_PER_CORE).max(PARTITIONS_MIN);
         Arc::new(ReadMemory {
             list_bytes_max,
             held,
