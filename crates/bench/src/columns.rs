@@ -1,4 +1,4 @@
-//! Bench `columns`: one column of all rows in key order, in memory as the rows came, and on disk.
+//! Bench `columns`: one column of all rows in key order, in memory as the rows came and after a rest, and on disk.
 
 use std::hint::black_box;
 
@@ -22,9 +22,11 @@ pub fn columns(setup: &Setup) -> Result<Report> {
     let mut trial = setup.trial("columns");
     let (rows, seed) = (setup.arguments.rows, setup.arguments.seed);
     trial.announce("appending the rows")?;
-    let (_in_memory, arrived) = pairs::create(Merge::Append)?;
+    let (in_memory, arrived) = pairs::create(Merge::Append)?;
     let keys = pairs::shuffled(rows, seed);
     pairs::append(&arrived, &keys)?;
+    let as_it_came = arrived.snapshot()?;
+    pairs::let_rest(&in_memory)?;
     let folder = setup.fresh_folder()?;
     let db = Database::open(folder.path(), Options::default())?;
     let stored = pairs::create_in(&db, Merge::Append)?;
@@ -32,7 +34,11 @@ pub fn columns(setup: &Setup) -> Result<Report> {
     db.compact()?;
     let values: Vec<i64> = (0..rows as i64).map(pairs::value).collect();
     let mut copy = vec![0; values.len()];
-    let tables = [("in memory", arrived.snapshot()?), ("on disk", stored.snapshot()?)];
+    let tables = [
+        ("in memory as it came", as_it_came),
+        ("in memory after a rest", arrived.snapshot()?),
+        ("on disk", stored.snapshot()?),
+    ];
     for (place, table) in &tables {
         for (column, sum) in [("key", (0..rows as i64).sum()), ("value", values.iter().sum())] {
             let mut contenders = Vec::new();
@@ -47,7 +53,7 @@ pub fn columns(setup: &Setup) -> Result<Report> {
                     Ok(rows)
                 })
             }));
-            let case = format!("the {column}, {place}");
+            let case = format!("the {column} {place}");
             trial.compare(&case, Some(Answer::any(rows)), &mut contenders)?;
         }
     }

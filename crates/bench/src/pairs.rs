@@ -1,6 +1,8 @@
 //! Rows of two whole numbers, the least that an index can hold, in a table in memory; and random rows of narrow key ranges.
 
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -20,6 +22,8 @@ const KEYS_MIN: u64 = 100;
 const BATCH_ROWS: usize = 10_000;
 /// Enough that no row is written out.
 pub const MEMORY_BYTES: u64 = 64 << 30;
+/// Without a compaction, several times as long as the engine waits for one.
+const REST: Duration = Duration::from_secs(1);
 const WEIGHT_MAX: u64 = 1_000;
 
 /// A database in memory with a table of pairs, which is empty. Values are weights.
@@ -72,6 +76,23 @@ pub fn append_batch(table: &Table, keys: &[i64]) -> Result<()> {
     let batch = RecordBatch::try_new(schema(), columns).expect("two arrays of one length");
     table.append(&batch, OnError::Raise)?;
     Ok(())
+}
+
+/// Waits until runs in memory have not been compacted for a while, though none came: they are as few as a rest makes them.
+pub fn let_rest(db: &Database) -> Result<()> {
+    let compactions = || -> Result<(u64, bool)> {
+        let stats = db.stats()?;
+        let of_runs: u64 = stats.tables.iter().map(|table| table.run_bytes).sum();
+        let is_one_under_way = stats.buffered_bytes > of_runs;
+        Ok((stats.writer.map_or(0, |writer| writer.memory_compactions), is_one_under_way))
+    };
+    loop {
+        let (before, _) = compactions()?;
+        thread::sleep(REST);
+        if compactions()? == (before, false) {
+            return Ok(());
+        }
+    }
 }
 
 /// Deletes rows by their keys.

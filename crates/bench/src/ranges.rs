@@ -2,8 +2,8 @@
 //!
 //! Rows are two whole numbers, the least that an index can hold. They arrive with their keys in random order, in batches, so
 //! the engine holds them in several sorted runs. Each call asks a new snapshot for another range of a thousandth of all rows.
-//! The engine compacts runs beside draws, once these have searched them for as long as that takes, so there are some before any
-//! is timed. A snapshot of before the first draw keeps the runs as they came.
+//! The engine compacts runs of a table to which no rows come, so that is waited for. A snapshot of before keeps the runs as they
+//! came.
 
 use std::hint::black_box;
 
@@ -23,10 +23,8 @@ use crate::trial::{Contender, Outcome, Role, time_calls};
 const COUNTS: [u64; 5] = [1, 10, 100, 1_000, 10_000];
 /// One row of this many is deleted.
 const DELETED_SHARE: u64 = 20;
-/// Rows of the table for each draw that comes before those that are timed.
-const ROWS_PER_DRAW: u64 = 100;
 
-/// A snapshot of before the first draw.
+/// A snapshot of before the table rested.
 const AS_IT_CAME: &str = "drillcore, as it came";
 const WITH_DELETES: &str = "drillcore, 5 % deleted";
 const BY_WEIGHT: &str = "drillcore, by weight";
@@ -41,8 +39,8 @@ pub fn ranges(setup: &Setup) -> Result<Report> {
     let (rows, seed) = (setup.arguments.rows, setup.arguments.seed);
     trial.announce("appending the rows")?;
     let (append, with_deletes) = (Held::new(rows, seed, false)?, Held::new(rows, seed, true)?);
-    trial.announce("drawing, until there are as few sorted runs as draws are worth")?;
-    [&append, &with_deletes].iter().try_for_each(|held| held.draw_often(rows, seed))?;
+    trial.announce("waiting until there are as few sorted runs as a rest leaves")?;
+    [&append, &with_deletes].iter().try_for_each(|held| pairs::let_rest(&held.db))?;
     let sorted: Vec<[i64; 2]> = (0..rows as i64).map(|key| [key, value(key)]).collect();
     for n in COUNTS {
         let drawn_from = |held: &Held, weight: Option<&str>, round: u64| {
@@ -101,7 +99,7 @@ pub fn ranges(setup: &Setup) -> Result<Report> {
 
 /// A table in memory.
 struct Held {
-    _db: Database,
+    db: Database,
     table: Table,
     as_it_came: TableSnapshot,
     /// Of the rows when they had come.
@@ -120,19 +118,7 @@ impl Held {
         let (as_it_came, bytes) = (table.snapshot()?, db.stats()?.row_bytes);
         // Now it is known which rows are alive, which some thousand draws would find out as well.
         as_it_came.rows()?;
-        Ok(Held { _db: db, table, as_it_came, bytes })
-    }
-}
-
-impl Held {
-    /// Draws 1,000 rows of a range, once per [`ROWS_PER_DRAW`] rows of the table.
-    fn draw_often(&self, rows: u64, seed: u64) -> Result<()> {
-        let mut rng = Rng::keyed(seed, u64::MAX);
-        for _ in 0..rows / ROWS_PER_DRAW {
-            let range = Range::anywhere(&mut rng, rows);
-            range.sample(&self.table.snapshot()?, 1_000, None, rng.next_u64())?;
-        }
-        Ok(())
+        Ok(Held { db, table, as_it_came, bytes })
     }
 }
 

@@ -21,7 +21,7 @@ use crate::engine::{self, DRILLCORE};
 use crate::error::Result;
 use crate::event::Answer;
 use crate::metric::{Metric, micros, quantile};
-use crate::pairs::{MEMORY_BYTES, shuffled, value};
+use crate::pairs::{MEMORY_BYTES, let_rest, shuffled, value};
 use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::trial::{Contender, Outcome, Role, time_calls};
@@ -35,8 +35,7 @@ const SET: u64 = 3;
 /// One key of this many is in a range.
 const NARROW: u64 = 1_000;
 const WIDE: u64 = 10;
-/// Rows of the table for each draw that comes before those that are timed: of ranges and sets, so that runs are compacted as these
-/// are worth.
+/// Rows of the table for each draw that comes before those that are timed, so that what draws leave for later ones is there.
 const ROWS_PER_DRAW: u64 = 1_000;
 const RUNNING_SUMS: &str = "running sums";
 
@@ -63,7 +62,8 @@ pub fn weights(setup: &Setup) -> Result<Report> {
     let mut trial = setup.trial("weights");
     let (rows, seed) = (setup.arguments.rows, setup.arguments.seed);
     trial.announce("appending the rows")?;
-    let (_db, table) = appended(rows, seed)?;
+    let (db, table) = appended(rows, seed)?;
+    let_rest(&db)?;
     let all = RunningSums::of(0..rows as i64);
     let of_set = RunningSums::of((0..rows as i64).filter(|&key| set(key) == SET));
     for source in SOURCES {

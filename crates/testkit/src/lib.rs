@@ -18,6 +18,7 @@ pub mod writing_calls;
 pub mod numbered_batches;
 pub mod counting_allocator;
 pub mod deadline;
+pub mod at_rest;
 pub mod repetitions;
 pub mod event_table;
 pub mod table_states;

@@ -1,11 +1,9 @@
 //! The bytes that the engine counts for rows in memory are those that it holds. Alone in its file, as the allocator counts for
 //! the whole binary.
 
-use std::time::Duration;
-
 use drillcore::{Database, Durability, Options, SampleRequest};
+use drillcore_testkit::at_rest::wait_for_rest;
 use drillcore_testkit::counting_allocator::CountingAllocator;
-use drillcore_testkit::deadline::wait_until;
 use drillcore_testkit::event_table::{Events, Kind};
 
 #[global_allocator]
@@ -15,20 +13,6 @@ const ROWS: i64 = 400_000;
 const BATCH_ROWS: i64 = 4_000;
 /// The count may be off by one part of this many.
 const TOLERANCE: u64 = 50;
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits until compaction in memory has nothing left to do.
-fn settle(db: &Database) {
-    let (mut last, mut quiet) = ((0, 0), 0);
-    wait_until(PATIENCE, "the memory held to stay as it is", || {
-        let stats = db.stats().unwrap();
-        let now = (stats.row_bytes, stats.writer.unwrap().memory_compactions);
-        quiet = if now == last { quiet + 1 } else { 0 };
-        last = now;
-        std::thread::sleep(Duration::from_millis(20));
-        quiet > 10
-    });
-}
 
 /// Bytes that a table of these rows takes, by the engine's count and by the allocator's, once nothing is left to do.
 fn counted_and_held(kind: Kind, events: Events) -> (u64, u64) {
@@ -47,7 +31,7 @@ fn counted_and_held(kind: Kind, events: Events) -> (u64, u64) {
         let ids: Vec<i64> = rows.map(|row| row * 2_654_435_761 % ROWS).collect();
         events.append(&table, &ids);
     }
-    settle(&db);
+    wait_for_rest(&db);
     if kind != Kind::Rollup {
         // The weights of the members of sets are kept then, which is a twentieth of all where there are few columns.
         let snapshot = table.snapshot().unwrap();
@@ -58,7 +42,7 @@ fn counted_and_held(kind: Kind, events: Events) -> (u64, u64) {
             snapshot.sample(&request).unwrap();
         }
     }
-    settle(&db);
+    wait_for_rest(&db);
     let held = CountingAllocator::held_bytes() - held_before;
     (counted() - counted_before, held)
 }

@@ -1,13 +1,9 @@
 //! A key range costs what it holds, not what the buffer holds.
 
-use std::thread;
-use std::time::Duration;
-
 use drillcore::{Database, Options, Selection, Table};
-use drillcore_testkit::deadline::wait_until;
+use drillcore_testkit::at_rest::wait_for_rest;
 use drillcore_testkit::event_table::{Events, id_range, sample_ids, scan_ids};
 
-const PATIENCE: Duration = Duration::from_secs(20);
 const EVENTS: Events = Events { teams: 50, payload_bytes: 20 };
 
 /// The rows in memory that a read examined, and its result.
@@ -63,11 +59,6 @@ fn a_ten_row_range_beside_a_full_buffer_examines_few_rows() {
     let db = Database::in_memory(options).unwrap();
     let table = full_buffer(&db, 100);
     // The workers' compactions are counted, too, so they have to be over.
-    let mut last = u64::MAX;
-    wait_until(PATIENCE, "all compactions are done", || {
-        thread::sleep(Duration::from_millis(50));
-        let now = db.stats().unwrap().rows_examined;
-        std::mem::replace(&mut last, now) == now
-    });
+    wait_for_rest(&db);
     check_ten_row_range(&db, &table, "after 2,000 batches");
 }

@@ -1,6 +1,7 @@
 //! A snapshot copies no rows. Alone in its file, as the allocator counts for the whole binary.
 
 use drillcore::{Database, Options};
+use drillcore_testkit::at_rest::wait_for_rest;
 use drillcore_testkit::counting_allocator::CountingAllocator;
 use drillcore_testkit::event_table::Events;
 
@@ -18,6 +19,8 @@ fn a_snapshot_of_a_million_rows_in_memory_copies_none() {
         let ids: Vec<i64> = (start..start + 20_000).collect();
         events.append(&table, &ids);
     }
+    // What workers ask for would be counted, too.
+    wait_for_rest(&db);
     let hold = db.hold_maintenance();
     let (snapshot, first) = CountingAllocator::measure(|| db.snapshot().unwrap());
     let (again, second) = CountingAllocator::measure(|| db.snapshot().unwrap());

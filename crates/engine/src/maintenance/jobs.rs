@@ -571,6 +571,7 @@ fn give_back(core: &Core, job: &Job) {
     }
     let mut state = core.state();
     state.worklist.add(job.table());
+    state.resting.watch(job.table());
     match job {
         Job::Index { .. } => unreachable!("handled above"),
         Job::CompactRuns { table, runs, reserved } => {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use drillcore_format::ids::{Lsn, TableId};
 
@@ -125,6 +126,52 @@ pub fn pick_compaction_for_reads(
     let (window, reserved) = window_with_room(table, largest, room, pick)?;
     table.searches.store(0, Ordering::Relaxed);
     Some(compaction(state, id, window, reserved))
+}
+
+/// Runs of a table to which no rows come, so that later reads find few.
+pub fn pick_compaction_at_rest(
+    core: &Core,
+    state: &mut State,
+    visible: Lsn,
+    now: Instant,
+) -> Option<Job> {
+    let newest = |table: &TableState| match &table.runs[..] {
+        [.., _, last] => Some(last.piece.lsns().last),
+        _ => None,
+    };
+    let State { resting, tables, .. } = state;
+    resting.look(now, |id| tables.get(&id).and_then(newest));
+    while let Some(id) = state.resting.take() {
+        // After a flush, tables are watched again.
+        let Some(table) = state.tables.get(&id).filter(|table| table.flush_calls == 0) else {
+            continue;
+        };
+        if !table.is_whole_at(visible) {
+            // A commit takes long to reach the log.
+            state.resting.watch(id);
+            continue;
+        }
+        let candidates = run_candidates(&table.runs, visible);
+        let pick = |largest| run_tiering(largest).pick_at_rest(&candidates);
+        let largest = compacted_run_bytes_max(core.options.memory_bytes);
+        if pick(largest).is_none() {
+            continue;
+        }
+        let room = room_at_rest(core, state);
+        match window_with_room(table, largest.min(room), room, pick) {
+            Some((window, reserved)) => return Some(compaction(state, id, window, reserved)),
+            None => state.resting.put_off(id, now),
+        }
+    }
+    None
+}
+
+/// The memory that compactions at rest may take: as those for reads, but what snapshots hold counts, too, of which they would make
+/// more.
+fn room_at_rest(core: &Core, state: &State) -> u64 {
+    let held = core.meter.bytes() + state.reserved_bytes;
+    room_for_reads(core, state)
+        .min((core.options.memory_bytes / FLUSH_START_SHARE).saturating_sub(held))
 }
 
 /// The compaction of some runs, which it takes out of play. Reserves memory for it.

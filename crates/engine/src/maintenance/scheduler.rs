@@ -20,8 +20,8 @@ use crate::maintenance::jobs::{self, Job, MergeGroup, Picked};
 use crate::maintenance::merge_choice::{bytes_of, full_merge_groups, merge_groups, small_bytes};
 use crate::maintenance::room::{self, Spare};
 use crate::maintenance::run_compaction::{
-    FLUSH_START_SHARE, compacted_run_bytes_max, is_worth_compacting, pick_compaction_for_reads,
-    pick_run_compaction, room_for_reads,
+    FLUSH_START_SHARE, compacted_run_bytes_max, is_worth_compacting, pick_compaction_at_rest,
+    pick_compaction_for_reads, pick_run_compaction, room_for_reads,
 };
 use crate::state::core::Core;
 use crate::state::guarded::State;
@@ -89,7 +89,8 @@ fn is_for_workers(core: &Core, state: &State, table: TableId, visible: Lsn) -> b
         table.deleted_much_in_memory()
             || is_worth_compacting(table, visible, largest, largest.min(room))
     };
-    is_memory_full(core, state)
+    state.resting.is_unwatched()
+        || is_memory_full(core, state)
         || is_log_full(core)
         || state.tables.get(&table).is_some_and(needs_one)
 }
@@ -256,6 +257,7 @@ impl Drop for Called<'_> {
             if let Some(table) = state.tables.get_mut(id) {
                 *(self.calls)(table) -= 1;
                 state.worklist.add(*id);
+                state.resting.watch(*id);
             }
         }
         drop(state);
@@ -395,6 +397,9 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
         if let Some(job) = pick_compaction_for_reads(core, state, table, visible) {
             return Some(job);
         }
+    }
+    if let Some(job) = pick_compaction_at_rest(core, state, visible, now) {
+        return Some(job);
     }
     let largest = duty.largest_merge();
     if largest == 0 {

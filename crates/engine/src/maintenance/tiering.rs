@@ -18,6 +18,9 @@ use crate::state::slots::Slot;
 const ROWS_PER_SEARCH: u64 = 4;
 /// ... and bytes whose merging counts as much as that of one row.
 const BYTES_PER_ROW: u64 = 64;
+/// A large piece is rewritten at rest for one part in so many. Beside as little as a tenth of its rows, one is scanned twenty
+/// times as slowly as alone.
+const REST_SHARE: u64 = 4;
 
 /// Sizes and fan-out of a list of pieces.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +98,27 @@ impl Tiering {
             }
         }
         best.map(|(window, _)| window)
+    }
+
+    /// The neighbours, as many as possible, of which all but the largest have a share of its size: for workers that have time. A
+    /// row's piece grows by that share each time it is rewritten, at the least. O(pieces²).
+    pub fn pick_at_rest(&self, candidates: &[Candidate]) -> Option<Range<usize>> {
+        let mut best: Option<Range<usize>> = None;
+        for start in 0..candidates.len() {
+            let (mut size, mut largest) = (0u64, 0u64);
+            for (more, candidate) in candidates[start..].iter().enumerate() {
+                size += candidate.size;
+                largest = largest.max(candidate.size);
+                if candidate.taken || size > self.largest {
+                    break;
+                }
+                let is_longer = best.as_ref().is_none_or(|window| more + 1 > window.len());
+                if more > 0 && is_longer && (size - largest).saturating_mul(REST_SHARE) >= largest {
+                    best = Some(start..start + more + 1);
+                }
+            }
+        }
+        best
     }
 
     /// The newest window of at least `fanout` free neighbours of this class or below.
@@ -243,8 +267,41 @@ mod tests {
     }
 
     #[test]
+    fn at_rest_all_are_merged_but_none_is_rewritten_for_little() {
+        let pick = |sizes: &[u64]| TIERING.pick_at_rest(&free(sizes));
+        assert_eq!((pick(&[]), pick(&[7])), (None, None));
+        assert_eq!(pick(&[5, 7]), Some(0..2));
+        assert_eq!((pick(&[1_000, 249]), pick(&[1_000, 250])), (None, Some(0..2)));
+        assert_eq!(pick(&[1_000, 49, 100, 100]), Some(1..4));
+        assert_eq!(pick(&[50, 1_000, 200]), Some(0..3), "the largest need not be the oldest");
+        assert_eq!(pick(&[60_000, 40_001, 30_000]), Some(1..3), "all are too large");
+        let mut candidates = free(&[5; 7]);
+        candidates[3].taken = true;
+        assert_eq!(TIERING.pick_at_rest(&candidates), Some(0..3));
+    }
+
+    #[test]
+    fn rests_after_each_row_keep_the_list_short_and_rewrite_rows_seldom() {
+        let (mut sizes, mut rewritten, mut total) = (Vec::new(), 0u64, 0u64);
+        for step in 0..20_000u64 {
+            let size = 1 + step % 13 / 12 * 40;
+            sizes.push(size);
+            total += size;
+            while let Some(window) = TIERING.pick_at_rest(&free(&sizes)) {
+                let merged: u64 = sizes[window.clone()].iter().sum();
+                rewritten += merged;
+                sizes.splice(window, [merged]);
+            }
+            let full = (total / TIERING.largest) as usize * 2;
+            assert!(sizes.len() <= 9 + full, "{} pieces after {step}", sizes.len());
+        }
+        assert!(rewritten / total <= 28, "each row was rewritten {} times", rewritten / total);
+    }
+
+    #[test]
     fn nothing_grows_past_the_largest_size() {
         assert_eq!(TIERING.pick(&free(&[40_000; 4])), None);
+        assert_eq!(TIERING.pick_at_rest(&free(&[60_000; 4])), None);
     }
 
     #[test]

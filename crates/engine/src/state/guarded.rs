@@ -17,6 +17,7 @@ use crate::state::expiring::Expiring;
 use crate::state::newest_version::{NewestVersion, OldestSnapshot, Replaced};
 use crate::state::positions::Positions;
 use crate::state::put_off::PutOff;
+use crate::state::resting::Resting;
 use crate::state::table_state::TableState;
 use crate::state::version::{TableVersion, Version};
 use crate::state::work_signal::WorkSignal;
@@ -59,6 +60,7 @@ pub struct State {
     pub is_expiring: bool,
     /// Which tables workers look at, and what they wait for.
     pub worklist: Worklist,
+    pub resting: Resting,
     pub work: Arc<WorkSignal>,
     /// What reads may hold in memory together.
     pub reads: Arc<ReadMemory>,
@@ -95,6 +97,7 @@ impl State {
             positions: Positions::default(),
             newest: NewestVersion::default(),
             worklist: Worklist::default(),
+            resting: Resting::default(),
             work: Arc::default(),
             reads,
             clock: 0,
@@ -181,14 +184,15 @@ impl State {
         }
     }
 
-    /// When the first work that was put off is to be tried, of what is not due yet.
+    /// When the first work that was put off is to be tried, or a table may be found to rest, of what is not due yet.
     pub fn next_try(&self, now: Instant) -> Option<Instant> {
         let tables = self.worklist.tables(&self.tables).into_iter().map(|id| &self.tables[&id]);
-        let put_off = tables.flat_map(|table| {
+        let of_tables = tables.flat_map(|table| {
             let of_table = [&table.flush_put_off, &table.merge_put_off].into_iter().flatten();
-            of_table.chain(table.unreadable().map(|(_, put_off)| put_off))
+            let put_off = of_table.chain(table.unreadable().map(|(_, put_off)| put_off));
+            put_off.map(PutOff::until)
         });
-        put_off.map(PutOff::until).filter(|until| *until > now).min()
+        of_tables.chain(self.resting.next_look()).filter(|until| *until > now).min()
     }
 
     /// Gives up all pieces of a closed database; what snapshots hold lives on. Dropping them may take long, so
@@ -207,6 +211,9 @@ impl State {
     #[must_use = "what is no longer shown is dropped once the state is unlocked"]
     pub fn changed(&mut self, table: TableId) -> Option<Arc<TableVersion>> {
         self.worklist.add(table);
+        if self.tables.get(&table).is_some_and(|table| table.runs.len() > 1) {
+            self.resting.watch(table);
+        }
         self.newest.changed(table)
     }
 

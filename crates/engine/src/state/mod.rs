@@ -17,6 +17,7 @@ pub mod erasures;
 pub mod positions;
 pub mod table_state;
 pub mod worklist;
+pub mod resting;
 pub mod newest_version;
 pub mod guarded;
 #[cfg(feature = "shuttle")]

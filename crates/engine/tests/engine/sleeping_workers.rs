@@ -12,9 +12,9 @@ use crate::fixtures::{
 
 const ROWS: i64 = 10_000;
 
-/// Long enough for workers that have nothing to do to fall asleep.
+/// Long enough for workers to find that tables rest, and to fall asleep as they have nothing to do.
 fn let_sleep() {
-    thread::sleep(Duration::from_millis(100));
+    thread::sleep(Duration::from_millis(300));
 }
 
 /// What a case does to a table of rows on disk.
@@ -117,19 +117,86 @@ fn runs_that_reads_search_often_are_compacted() {
         for (what, read) in &cases {
             let db = Database::in_memory(Options::default()).unwrap();
             let table = db.create_table("t", values_spec(merge.clone())).unwrap();
-            // Fewer than are compacted for their number.
-            for run in 0..5 {
-                let ids = (run..ROWS).step_by(5);
+            // Fewer than are compacted for their number, and each so large that no rest has it rewritten for later ones.
+            for run in [0..850, 850..980, 980..1_000] {
+                let ids = (0..ROWS).filter(|id| run.contains(&(id % 1_000)));
                 table.append(&value_rows(ids, 1), OnError::Raise).unwrap();
             }
             let runs = || now(&table).pieces();
             read(&table, 300);
             let_sleep();
-            assert_eq!(runs(), 5, "{what}: that is not worth it");
-            // To merge all takes some 12,000 units, and a search fewer of four spares 16.
-            read(&table, 3_000);
+            assert_eq!(runs(), 3, "{what}: that is not worth it");
+            // To merge the two small ones and then all takes some 14,000 units, and a search fewer of both spares 4.
+            read(&table, ROWS - 10);
             wait_until(what, || runs() == 1);
             assert_eq!(now(&table).rows().unwrap(), ROWS as u64);
         }
     }
+}
+
+#[test]
+fn runs_of_a_table_that_rests_are_compacted() {
+    for merge in [Merge::Append, Merge::Upsert] {
+        let db = Database::in_memory(Options::default()).unwrap();
+        let table = db.create_table("t", values_spec(merge.clone())).unwrap();
+        let runs = || now(&table).pieces();
+        let hold = db.hold_maintenance();
+        for run in 0..5 {
+            let ids = (run..ROWS).step_by(5);
+            table.append(&value_rows(ids, 1), OnError::Raise).unwrap();
+        }
+        assert_eq!(runs(), 5);
+        drop(hold);
+        wait_until("runs of the same size", || runs() == 1);
+        assert_eq!(now(&table).rows().unwrap(), ROWS as u64);
+        // No worker looks at it any more.
+        let_sleep();
+        table.append(&value_rows(ROWS..ROWS + 1_000, 1), OnError::Raise).unwrap();
+        let_sleep();
+        assert_eq!(runs(), 2, "a tenth of its rows is not worth a copy of all");
+        table.append(&value_rows(ROWS + 1_000..2 * ROWS, 1), OnError::Raise).unwrap();
+        wait_until("as many rows as before", || runs() == 1);
+        assert_eq!(now(&table).rows().unwrap(), 2 * ROWS as u64);
+    }
+}
+
+#[test]
+fn runs_of_a_table_that_was_flushed_are_compacted_at_the_next_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
+    let runs = || db.stats().unwrap().tables[0].runs;
+    for pause in [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(300)] {
+        table.append(&value_rows(0..10, 1), OnError::Raise).unwrap();
+        table.append(&value_rows(5..15, 1), OnError::Raise).unwrap();
+        thread::sleep(pause);
+        db.flush().unwrap();
+        let_sleep();
+        table.append(&value_rows(0..10, 1), OnError::Raise).unwrap();
+        table.append(&value_rows(5..15, 1), OnError::Raise).unwrap();
+        wait_until("two runs are one", || runs() == 1);
+    }
+}
+
+#[test]
+fn a_table_that_rested_without_room_is_compacted_once_there_is_some() {
+    let db = Database::in_memory(Options { memory_bytes: 4 << 20, ..Options::default() }).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
+    let other = db.create_table("other", values_spec(Merge::Append)).unwrap();
+    // More than half of what may be held before rows are flushed.
+    for batch in 0..7 {
+        let ids = batch * 20_000..(batch + 1) * 20_000;
+        other.append(&value_rows(ids, 1), OnError::Raise).unwrap();
+    }
+    let hold = db.hold_maintenance();
+    for run in 0..2 {
+        table.append(&value_rows((run..30_000).step_by(2), 1), OnError::Raise).unwrap();
+    }
+    drop(hold);
+    let_sleep();
+    let held = db.stats().unwrap().buffered_bytes;
+    assert_eq!(now(&table).pieces(), 2, "there is no room, as {held} bytes are held");
+    drop(other);
+    db.drop_table("other").unwrap();
+    wait_until("there is room", || now(&table).pieces() == 1);
 }

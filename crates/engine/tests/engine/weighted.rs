@@ -299,6 +299,7 @@ fn the_sums_that_are_kept_of_a_set_change_no_draw_and_are_counted() {
     for kind in [Merge::Append, Merge::Upsert] {
         let db = Database::in_memory(Options::default()).unwrap();
         let table = db.create_table("t", two_weights_spec().merge(kind.clone())).unwrap();
+        let _hold = db.hold_maintenance();
         for rows in rows.chunks(9_000) {
             table.append(&batch(rows), OnError::Raise).unwrap();
         }
