@@ -31,12 +31,11 @@ pub(crate) use codes::{
     settled, worth,
 };
 pub use encoding::{
-    decode_column, decode_values, encode_value, has_more_columns, leading_word, separator,
-    split_column,
+    decode_column, decode_values, encode_value, has_more_columns, separator, split_column,
 };
 pub(crate) use encoding::{decode_picked, shared_len};
 pub use fences::{KeyFences, RankSearch, search_together};
 pub(crate) use from_columns::Payloads;
 pub use from_columns::encode_keys;
-pub use keys::Keys;
+pub use keys::{Keys, leading_word};
 pub(crate) use keys_builder::KeysBuilder;

@@ -6,9 +6,9 @@
 //! is moved more than once.
 
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 
 use drillcore_format::byte_bounds;
-use drillcore_format::key::leading_word;
 use drillcore_format::pick::Pick;
 use drillcore_format::rows::Rows;
 
@@ -65,6 +65,9 @@ struct Contender {
 
 const NO_CONTENDER: Contender = Contender { word: u128::MAX, source: usize::MAX };
 
+/// Words of a batch that are taken from its keys at once.
+const WORDS_AT_ONCE: usize = 16;
+
 /// Source batches below this share of an output batch are not looked at row by row: their mean says enough.
 const EVEN_SHARE: usize = 256;
 
@@ -78,14 +81,16 @@ enum RowBytes {
 struct Head<S> {
     source: S,
     rows: Option<Rows>,
+    /// How many `rows` are.
+    len: usize,
     at: usize,
-    /// The current key's first bytes as a number, against the direction their complement: not above the word of a key that
-    /// comes later. The greatest there is at the end.
-    word: u128,
+    /// Of some keys, the current one's among them, the first bytes as a number, against the direction their complement: not above the
+    /// word of a key that comes later. The greatest there is at the end.
+    words: [u128; WORDS_AT_ONCE],
     /// Bytes of the keys and strings of `rows`.
     bytes: RowBytes,
     /// Where `rows` stands in `parts`.
-    part: Option<usize>,
+    part: Option<u32>,
 }
 
 impl<S: RowSource> Merger<S> {
@@ -101,7 +106,8 @@ impl<S: RowSource> Merger<S> {
         let mut heads = Vec::with_capacity(sources.len());
         for source in sources {
             let bytes = RowBytes::Mean(0);
-            let mut head = Head { source, rows: None, at: 0, word: 0, bytes, part: None };
+            let words = [0; WORDS_AT_ONCE];
+            let mut head = Head { source, rows: None, len: 0, at: 0, words, bytes, part: None };
             head.load(direction)?;
             if head.rows.is_some() {
                 heads.push(head);
@@ -122,7 +128,7 @@ impl<S: RowSource> Merger<S> {
             group_ends: Vec::new(),
         };
         for source in (0..merger.sources.len()).rev() {
-            merger.replay(source);
+            merger.enter(source);
         }
         Ok(merger)
     }
@@ -149,17 +155,18 @@ impl<S: RowSource> Merger<S> {
 
     /// The next rows, at least one, in order; `None` at the end.
     pub fn next_rows(&mut self) -> Result<Option<Rows>> {
+        if self.passes_through && self.sources.len() == 1 {
+            return self.winner().map(|only| self.pass_through(only)).transpose();
+        }
+        let (compares_keys, combines) = (self.fold.compares_keys(), self.fold.combines());
         while let Some(winner) = self.winner() {
-            if self.passes_through && self.picked.is_empty() && self.sources.len() == 1 {
-                return self.pass_through(winner).map(Some);
-            }
-            if self.fold.compares_keys() && self.repeats_last_key(winner) {
+            if compares_keys && self.repeats_last_key(winner) {
                 self.pick_again(winner);
             } else if self.rows_out() == self.batch_rows || self.picked_bytes >= self.batch_bytes {
                 break;
             } else {
                 self.pick(winner);
-                if self.fold.combines() {
+                if combines {
                     self.group_ends.push(self.picked.len() as u32);
                 }
             }
@@ -170,9 +177,10 @@ impl<S: RowSource> Merger<S> {
     }
 
     /// The source with the next row, unless all have ended.
+    #[inline]
     fn winner(&self) -> Option<usize> {
         let winner = self.losers.first()?.source;
-        self.sources[winner].rows.as_ref().map(|_| winner)
+        (self.sources[winner].len > 0).then_some(winner)
     }
 
     /// With one source there is nothing to merge: its batches are the output.
@@ -217,13 +225,14 @@ impl<S: RowSource> Merger<S> {
         self.parts[last.part()].key(last.row()) == rows.key(head.at)
     }
 
+    #[inline]
     fn pick(&mut self, source: usize) {
         let head = &mut self.sources[source];
         let part = *head.part.get_or_insert_with(|| {
             self.parts.push(head.rows.clone().expect("the winner has a row"));
-            self.parts.len() - 1
+            u32::try_from(self.parts.len() - 1).expect("parts have 32 bits")
         });
-        self.picked.push(Pick::new(part, head.at));
+        self.picked.push(Pick::of(part, head.at as u32));
         self.picked_bytes += match &head.bytes {
             RowBytes::Mean(bytes) => *bytes,
             RowBytes::Each(bytes) => bytes[head.at],
@@ -249,36 +258,47 @@ impl<S: RowSource> Merger<S> {
         Ok(Some(rows))
     }
 
-    /// Plays `source` up the tree: it stays behind where it loses, and the other one goes on.
-    fn replay(&mut self, source: usize) {
-        let mut winner = Contender { word: self.sources[source].word, source };
+    /// Puts `source` into the tree that is being built: the first to come to a node waits for its opponent.
+    fn enter(&mut self, source: usize) {
+        let mut winner = Contender { word: self.sources[source].word(), source };
         let mut node = (source + self.sources.len()) / 2;
         while node > 0 {
             let other = self.losers[node];
             if other.source == usize::MAX {
-                // While the tree is being built, the first to come waits for its opponent.
                 self.losers[node] = winner;
                 return;
             }
-            if self.comes_before(other, winner) {
-                self.losers[node] = winner;
-                winner = other;
-            }
+            (winner, self.losers[node]) = self.played(winner, other);
             node /= 2;
         }
         self.losers[0] = winner;
     }
 
+    /// Plays `source` up the tree: it stays behind where it loses, and the other one goes on.
     #[inline]
-    fn comes_before(&self, a: Contender, b: Contender) -> bool {
-        match a.word.cmp(&b.word) {
-            Ordering::Less => true,
-            Ordering::Greater => false,
-            Ordering::Equal => self.comes_before_by_key(a.source, b.source),
+    fn replay(&mut self, source: usize) {
+        let mut winner = Contender { word: self.sources[source].word(), source };
+        let mut node = (source + self.sources.len()) / 2;
+        while node > 0 {
+            (winner, self.losers[node]) = self.played(winner, self.losers[node]);
+            node /= 2;
         }
+        self.losers[0] = winner;
     }
 
-    /// [`Merger::comes_before`] of sources whose words are equal.
+    /// The one of two that comes first, and the other.
+    #[inline]
+    fn played(&self, a: Contender, b: Contender) -> (Contender, Contender) {
+        let is_first = match a.word == b.word {
+            true => self.comes_before_by_key(a.source, b.source),
+            false => a.word < b.word,
+        };
+        // Which wins cannot be foreseen, so it is no branch.
+        (select_unpredictable(is_first, a, b), select_unpredictable(is_first, b, a))
+    }
+
+    /// Whether one of two sources whose words are equal comes first.
+    #[inline(never)]
     fn comes_before_by_key(&self, a: usize, b: usize) -> bool {
         let (x, y) = (&self.sources[a], &self.sources[b]);
         let by_key = match (&x.rows, &y.rows) {
@@ -295,21 +315,30 @@ impl<S: RowSource> Merger<S> {
 }
 
 impl<S: RowSource> Head<S> {
+    /// That of the current key.
+    #[inline]
+    fn word(&self) -> u128 {
+        self.words[self.at % WORDS_AT_ONCE]
+    }
+
+    #[inline]
     fn advance(&mut self, direction: Direction) -> Result<()> {
         self.at += 1;
-        match &self.rows {
-            Some(rows) if self.at < rows.len() => {
-                self.word = word(rows.key(self.at), direction);
-                Ok(())
-            }
-            _ => self.load(direction),
+        if self.at >= self.len {
+            return self.load(direction);
         }
+        if self.at.is_multiple_of(WORDS_AT_ONCE) {
+            self.take_words(direction);
+        }
+        Ok(())
     }
 
     fn load(&mut self, direction: Direction) -> Result<()> {
         self.rows = self.source.next_rows()?;
         self.at = 0;
         self.part = None;
+        self.len = self.rows.as_ref().map_or(0, Rows::len);
+        assert!(u32::try_from(self.len).is_ok(), "rows of a batch have 32 bits");
         self.bytes = match &self.rows {
             None => RowBytes::Mean(0),
             Some(rows) => match rows.string_bytes() {
@@ -317,17 +346,21 @@ impl<S: RowSource> Head<S> {
                 _ => RowBytes::Each(rows.string_bytes_by_row()),
             },
         };
-        self.word = self.rows.as_ref().map_or(u128::MAX, |rows| word(rows.key(0), direction));
+        self.take_words(direction);
         Ok(())
     }
-}
 
-/// What of a key is compared first.
-#[inline]
-fn word(key: &[u8], direction: Direction) -> u128 {
-    match direction {
-        Direction::Forward => leading_word(key),
-        Direction::Reverse => !leading_word(key),
+    /// Takes the words of the current key and of those behind it.
+    fn take_words(&mut self, direction: Direction) {
+        let Some(rows) = &self.rows else {
+            self.words[0] = u128::MAX;
+            return;
+        };
+        let words = &mut self.words[..WORDS_AT_ONCE.min(self.len - self.at)];
+        rows.keys().leading_words(self.at, words);
+        if direction == Direction::Reverse {
+            words.iter_mut().for_each(|word| *word = !*word);
+        }
     }
 }
 
@@ -348,7 +381,7 @@ mod tests {
         }
     }
 
-    /// A source of `(key, source number)` rows in batches of three.
+    /// A source of `(key, source number)` rows in batches of three, or of about as many as words are taken at once.
     fn source(number: i64, keys: &[u16]) -> Batches {
         let batch = |keys: &[u16]| {
             let encoded: Vec<[u8; 2]> = keys.iter().map(|key| key.to_be_bytes()).collect();
@@ -359,7 +392,8 @@ mod tests {
                 vec![Arc::new(Int64Array::from(vec![number; keys.len()]))],
             )
         };
-        Batches(keys.chunks(3).map(batch).collect::<Vec<_>>().into_iter())
+        let batch_rows = [3, 40, WORDS_AT_ONCE, 1, WORDS_AT_ONCE + 1][number as usize % 5];
+        Batches(keys.chunks(batch_rows).map(batch).collect::<Vec<_>>().into_iter())
     }
 
     fn merge(

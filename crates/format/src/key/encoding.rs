@@ -333,27 +333,6 @@ pub fn separator<'a>(previous_last: &[u8], first: &'a [u8]) -> &'a [u8] {
     &first[..first.len().min(shared + 1)]
 }
 
-/// The first sixteen bytes as a number, with zeros behind the end: not above the word of a greater key. Keys of one length
-/// up to sixteen are equal where their words are.
-#[inline]
-pub fn leading_word(key: &[u8]) -> u128 {
-    if let Some(first) = key.first_chunk() {
-        return u128::from_be_bytes(*first);
-    }
-    match (key.first_chunk(), key.last_chunk()) {
-        (Some(first), Some(last)) => {
-            // The last eight bytes overlap the first, whose bits are moved out.
-            let behind = u64::from_be_bytes(*last).unbounded_shl(8 * (16 - key.len() as u32));
-            u128::from(u64::from_be_bytes(*first)) << 64 | u128::from(behind)
-        }
-        _ => {
-            let mut bytes = [0; 16];
-            bytes[..key.len()].copy_from_slice(key);
-            u128::from_be_bytes(bytes)
-        }
-    }
-}
-
 /// The number that bytes are, the most significant first: eight at most.
 #[inline]
 pub(super) fn number_of(bytes: &[u8]) -> u64 {

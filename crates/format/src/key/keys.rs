@@ -39,6 +39,27 @@ impl Ends<'_> {
     }
 }
 
+/// The first sixteen bytes as a number, with zeros behind the end: not above the word of a greater key. Keys of one length
+/// up to sixteen are equal where their words are.
+#[inline]
+pub fn leading_word(key: &[u8]) -> u128 {
+    if let Some(first) = key.first_chunk() {
+        return u128::from_be_bytes(*first);
+    }
+    match (key.first_chunk(), key.last_chunk()) {
+        (Some(first), Some(last)) => {
+            // The last eight bytes overlap the first, whose bits are moved out.
+            let behind = u64::from_be_bytes(*last).unbounded_shl(8 * (16 - key.len() as u32));
+            u128::from(u64::from_be_bytes(*first)) << 64 | u128::from(behind)
+        }
+        _ => {
+            let mut bytes = [0; 16];
+            bytes[..key.len()].copy_from_slice(key);
+            u128::from_be_bytes(bytes)
+        }
+    }
+}
+
 impl Keys {
     /// Keys by the places where they begin, and the end of the last. O(keys).
     ///
@@ -119,6 +140,23 @@ impl Keys {
         match &self.0 {
             Form::Even { width, bytes, .. } => &bytes.as_slice()[row * width..][..*width],
             Form::Uneven(keys) => keys.value(row),
+        }
+    }
+
+    /// Writes the [words](leading_word) of the keys from row `first` on, as many as there is place for. O(words). Panics if there are
+    /// fewer keys.
+    pub fn leading_words(&self, first: usize, words: &mut [u128]) {
+        match &self.0 {
+            Form::Even { width: 0, .. } => words.fill(0),
+            Form::Even { width, bytes, .. } => {
+                let bytes = &bytes.as_slice()[first * width..][..words.len() * width];
+                let keys = bytes.chunks_exact(*width);
+                words.iter_mut().zip(keys).for_each(|(word, key)| *word = leading_word(key));
+            }
+            Form::Uneven(keys) => {
+                let of = |at| leading_word(keys.value(first + at));
+                words.iter_mut().enumerate().for_each(|(at, word)| *word = of(at));
+            }
         }
     }
 

@@ -257,6 +257,9 @@ proptest! {
         let slice = keys.slice(range.start, range.len());
         prop_assert!(slice.iter().eq(strings[range.clone()].iter().map(|string| &string[..])));
         prop_assert_eq!(slice.bytes(), strings[range.clone()].concat().len());
+        let mut words = vec![1; range.len()];
+        keys.leading_words(range.start, &mut words);
+        prop_assert!(words.into_iter().eq(slice.iter().map(leading_word)));
         prop_assert_eq!(keys.bytes_in(range), slice.bytes());
 
         let of_part = |(is_other, pick): &(bool, prop::sample::Index)| {

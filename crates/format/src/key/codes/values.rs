@@ -9,7 +9,8 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use crate::key::codes::worth::Worth;
-use crate::key::encoding::{END, NULL, PRESENT, leading_word};
+use crate::key::encoding::{END, NULL, PRESENT};
+use crate::key::keys::leading_word;
 use crate::key::text::Text;
 
 /// Columns with longer texts get no codes by themselves: rows that are spelled out of codes have hardly more bytes than this per column.
