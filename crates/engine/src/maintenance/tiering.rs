@@ -18,8 +18,8 @@ use crate::state::slots::Slot;
 const ROWS_PER_SEARCH: u64 = 4;
 /// ... and bytes whose merging counts as much as that of one row.
 const BYTES_PER_ROW: u64 = 64;
-/// A large piece is rewritten at rest for one part in so many. Beside as little as a tenth of its rows, one is scanned twenty
-/// times as slowly as alone.
+/// At rest a piece is rewritten together with others that have one part of this many of its size, or more: rows of two pieces are
+/// scanned in order a tenth as fast as those of one.
 const REST_SHARE: u64 = 4;
 
 /// Sizes and fan-out of a list of pieces.
