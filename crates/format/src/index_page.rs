@@ -17,7 +17,7 @@ use crate::key::{Bound, shared_len};
 use crate::page::PAGE_BYTES;
 
 pub use filter::{FilterPlace, key_hash, may_contain};
-use search::{last_before, partition_point};
+use search::{last_before, partition_point, partition_point_near};
 pub use summary::Summary;
 
 const FIXED_BYTES: usize = 33;
@@ -241,6 +241,7 @@ pub struct IndexPage {
     first_ordinal: u64,
     first_block_offset: u64,
     blocks: usize,
+    rows: u32,
     prefix_len: usize,
     row_ends: Entries,
     page_ends: Entries,
@@ -249,7 +250,6 @@ pub struct IndexPage {
     suffix_ends: Entries,
     suffixes: usize,
     weights: Box<[WeightEnds]>,
-    suffixes_end: usize,
     filter_lines: usize,
 }
 
@@ -283,7 +283,6 @@ impl IndexPage {
         let suffix_ends = entries(&mut cursor, widths[3])?;
         let suffixes = payload.len() - cursor.rest().len();
         cursor.take(suffix_ends.get(payload, blocks - 1) as usize)?;
-        let suffixes_end = payload.len() - cursor.rest().len();
         let mut weights = Vec::new();
         for _ in 0..weight_count {
             let width = cursor.u8()?;
@@ -301,6 +300,7 @@ impl IndexPage {
             first_ordinal,
             first_block_offset,
             blocks,
+            rows: row_ends.get(payload, blocks - 1),
             prefix_len,
             row_ends,
             page_ends,
@@ -308,7 +308,6 @@ impl IndexPage {
             suffix_ends,
             suffixes,
             weights: weights.into(),
-            suffixes_end,
             filter_lines,
         };
         page.check().map_err(|detail| cursor.error(detail))?;
@@ -326,30 +325,42 @@ impl IndexPage {
         if !fit {
             return Err("a position does not fit 64 bits".into());
         }
-        let spans = |ends: Entries| ends.spans(&self.payload, self.blocks);
-        let mut extents = self.extent_ends.map(spans);
-        let (suffixes, mut before) = (&self.payload[self.suffixes..self.suffixes_end], &[][..]);
-        let blocks = spans(self.row_ends).zip(spans(self.page_ends)).zip(spans(self.suffix_ends));
-        for (number, ((rows, pages), place)) in blocks.enumerate() {
-            // Each row takes at least a byte of its block.
-            if !(1..=pages.len() * PAGE_BYTES).contains(&rows.len())
-                || !(1..=BLOCK_PAGES_MAX as usize).contains(&pages.len())
-            {
-                return Err(format!(
-                    "block {number} has the rows {rows:?} and the pages {pages:?}"
-                ));
-            }
-            let extents = extents.as_mut().and_then(Iterator::next);
-            if extents.is_some_and(|span| span.start > span.end) {
-                return Err(format!("the extents of block {number} end before they begin"));
-            }
-            let Some(suffix) = suffixes.get(place.clone()) else {
-                return Err(format!("separator {number} has the range {place:?}"));
-            };
-            if before > suffix {
+        let ends = |ends: Entries| ends.all(&self.payload, self.blocks);
+        let (row_ends, page_ends) = (ends(self.row_ends), ends(self.page_ends));
+        let spans = row_ends.windows(2).zip(page_ends.windows(2));
+        // Each row takes at least a byte of its block.
+        let rise = |ends: &[u32]| ends[1].saturating_sub(ends[0]);
+        let fits = |(rows, pages): (&[u32], &[u32])| {
+            let (rows, pages) = (rise(rows), rise(pages));
+            let rows_max = u64::from(pages) * PAGE_BYTES as u64;
+            (1..=rows_max).contains(&u64::from(rows)) && pages <= BLOCK_PAGES_MAX
+        };
+        if let Some(number) = spans.clone().position(|span| !fits(span)) {
+            let (rows, pages) = (&row_ends[number..number + 2], &page_ends[number..number + 2]);
+            return Err(format!(
+                "block {number} has the rows from {} to {} and the pages from {} to {}",
+                rows[0], rows[1], pages[0], pages[1]
+            ));
+        }
+        let falls = |ends: &[u32]| ends.windows(2).position(|ends| ends[0] > ends[1]);
+        if let Some(number) = self.extent_ends.and_then(|extents| falls(&ends(extents))) {
+            return Err(format!("the extents of block {number} end before they begin"));
+        }
+        let suffix_ends = ends(self.suffix_ends);
+        if let Some(number) = falls(&suffix_ends) {
+            return Err(format!("separator {number} ends before it begins"));
+        }
+        // The last end lies within them, and so do all.
+        let suffixes = &self.payload[self.suffixes..];
+        let mut before = (0, &[][..]);
+        for (number, ends) in suffix_ends.windows(2).enumerate() {
+            let (start, end) = (ends[0] as usize, ends[1] as usize);
+            // Mostly their first bytes differ, and to compare these is faster.
+            let next = (leading_word(&suffixes[start..], end - start), &suffixes[start..end]);
+            if before > next {
                 return Err(format!("separator {number} is less than the one before"));
             }
-            before = suffix;
+            before = next;
         }
         for (weight, ends) in self.weights.iter().enumerate() {
             let end = |number| ends.get(&self.payload, number);
@@ -367,7 +378,7 @@ impl IndexPage {
 
     /// The rows of all blocks.
     pub fn rows(&self) -> u64 {
-        self.span(self.row_ends, self.blocks - 1).end as u64
+        u64::from(self.rows)
     }
 
     /// The ordinal of the first row of the first block.
@@ -415,7 +426,8 @@ impl IndexPage {
         self.extent_ends.map(|ends| self.span(ends, number))
     }
 
-    /// The block that holds `ordinal`, which must be one of the page's. Costs O(log blocks).
+    /// The block that holds `ordinal`, which must be one of the page's. Costs O(log blocks), and two or three looks where all have about
+    /// as many rows: each is another cache line of a page that was mostly not looked at for long.
     pub fn block_of_ordinal(&self, ordinal: u64) -> BlockPlace {
         let within = ordinal.checked_sub(self.first_ordinal).filter(|&row| row < self.rows());
         let row = within.unwrap_or_else(|| {
@@ -425,8 +437,9 @@ impl IndexPage {
                 self.first_ordinal
             )
         });
+        let guess = (row * self.blocks as u64 / self.rows()) as usize;
         let row_ends = |number| u64::from(self.row_ends.get(&self.payload, number));
-        self.block(partition_point(self.blocks, |number| row_ends(number) > row))
+        self.block(partition_point_near(guess, self.blocks, |number| row_ends(number) > row))
     }
 
     /// The block in which the first row behind a bound lies, or at whose end it would: the last block
@@ -493,12 +506,18 @@ struct Entries {
 }
 
 impl Entries {
-    /// From each end to the next, of the first `count`.
-    fn spans(self, payload: &[u8], count: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
-        (0..count).scan(0, move |start, number| {
-            let end = self.get(payload, number) as usize;
-            Some(std::mem::replace(start, end)..end)
-        })
+    /// 0, and the first `count`: so each number lies from one to the next.
+    fn all(self, payload: &[u8], count: usize) -> Vec<u32> {
+        let bytes = &payload[self.start..self.start + count * usize::from(self.width)];
+        let mut ends = Vec::with_capacity(count + 1);
+        ends.push(0);
+        match self.width {
+            1 => ends.extend(bytes.iter().map(|&end| u32::from(end))),
+            2 => ends
+                .extend(bytes.as_chunks().0.iter().map(|&end| u32::from(u16::from_le_bytes(end)))),
+            _ => ends.extend(bytes.as_chunks().0.iter().map(|&end| u32::from_le_bytes(end))),
+        }
+        ends
     }
 
     fn get(self, payload: &[u8], number: usize) -> u32 {
@@ -528,6 +547,16 @@ impl WeightEnds {
             .copy_from_slice(&payload[at..at + usize::from(self.width)]);
         u128::from_le_bytes(bytes)
     }
+}
+
+/// The first bytes of a string, of which it has `len`, as a number, with zeros behind its end: not above that of a greater string.
+fn leading_word(bytes: &[u8], len: usize) -> u64 {
+    let word = bytes.first_chunk().copied().unwrap_or_else(|| {
+        let mut word = [0; 8];
+        word[..len.min(8)].copy_from_slice(&bytes[..len.min(8)]);
+        word
+    });
+    u64::from_be_bytes(word) & !u64::MAX.unbounded_shr(8 * len.min(8) as u32)
 }
 
 fn weight_width(ends: &[u128]) -> u8 {
