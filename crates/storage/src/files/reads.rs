@@ -7,6 +7,8 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 /// A file that is read at any position by any number of threads.
 pub trait ReadFile: Send + Sync {
     /// The length of the file in bytes.
@@ -73,8 +75,13 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The longest buffer that a thread keeps for its next read: of a block at any alignment.
+/// Those of reads that were under way at once, for any thread. A fork may find it locked for good, so no read waits for it.
+static SPARES: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// The longest buffer that is kept for a later read: of a block at any alignment.
 const SPARE_BYTES_MAX: usize = 16 << 10;
+/// Buffers that are kept for all threads: of what two calls have under way.
+const SPARES_MAX: usize = 128;
 
 /// Bytes that were read, at an address that the file asks for.
 #[derive(Default)]
@@ -106,6 +113,9 @@ impl ReadBytes {
         drop(earlier);
         if buffer.is_empty() && needed <= SPARE_BYTES_MAX {
             buffer = SPARE.try_with(Cell::take).unwrap_or_default();
+            if buffer.is_empty() {
+                buffer = SPARES.try_lock().and_then(|mut all| all.pop()).unwrap_or_default();
+            }
         }
         if buffer.len() < needed {
             buffer = vec![0; needed];
@@ -142,7 +152,15 @@ impl Drop for ReadBytes {
         let buffer = mem::take(&mut self.buffer);
         let _ = SPARE.try_with(|spare| {
             let before = spare.take();
-            spare.set(if buffer.len() < before.len() { before } else { buffer });
+            let is_longer = buffer.len() >= before.len();
+            let (own, other) = if is_longer { (buffer, before) } else { (before, buffer) };
+            spare.set(own);
+            if !other.is_empty()
+                && let Some(mut spares) = SPARES.try_lock()
+                && spares.len() < SPARES_MAX
+            {
+                spares.push(other);
+            }
         });
     }
 }
@@ -161,11 +179,28 @@ mod tests {
         for alignment in [1, 512, 4096] {
             let mut read = ReadBytes::of_any_content(ReadBytes::default(), 8192, alignment);
             assert_eq!(read.as_slice().as_ptr().align_offset(alignment), 0);
-            read.as_mut_slice()[4000] = 7;
+            read.as_mut_slice()[4000..4003].copy_from_slice(&[7, 0, 0]);
             let narrow = read.narrowed(4000..4003);
             assert_eq!(narrow.as_slice(), [7, 0, 0]);
             assert_eq!(narrow.narrowed(0..1).as_slice(), [7]);
         }
+    }
+
+    #[test]
+    fn buffers_of_reads_under_way_at_once_are_used_again_as_far_as_they_are_kept() {
+        let reads = || -> Vec<ReadBytes> {
+            (0..20).map(|_| ReadBytes::of_any_content(ReadBytes::default(), 9000, 1)).collect()
+        };
+        // Tests beside this one may hold the lock, or take some of them. Memory of their own is zeros.
+        let again = (0..2 * SPARES_MAX).map(|_| {
+            let mut all = reads();
+            let again = all.iter().filter(|read| read.as_slice()[8999] == 7).count();
+            all.iter_mut().for_each(|read| read.as_mut_slice()[8999] = 7);
+            again
+        });
+        assert!(again.max().unwrap() > 1, "that of the thread and others");
+        assert!(SPARES.lock().len() <= SPARES_MAX);
+        assert!(SPARES.lock().iter().all(|spare| spare.len() <= SPARE_BYTES_MAX));
     }
 
     #[test]
@@ -176,7 +211,8 @@ mod tests {
         let read = ReadBytes::of_any_content(ReadBytes::default(), 8192, 1);
         assert_eq!(read.as_slice()[0], 7);
         let longer = ReadBytes::of_any_content(ReadBytes::default(), 8193, 1);
-        assert_eq!(longer.as_slice(), [0; 8193]);
+        let len = longer.buffer.len();
+        assert_eq!((longer.as_slice().len(), len >= 8193), (8193, true));
         drop(longer);
         // Neither those that are shorter, or none, nor longer ones take its place.
         drop((
@@ -184,7 +220,7 @@ mod tests {
             ReadBytes::default(),
             ReadBytes::of_any_content(ReadBytes::default(), SPARE_BYTES_MAX + 1, 1),
         ));
-        assert_eq!(ReadBytes::of_any_content(ReadBytes::default(), 1, 1).buffer.len(), 8193);
+        assert_eq!(ReadBytes::of_any_content(ReadBytes::default(), 1, 1).buffer.len(), len);
         let mut long = ReadBytes::of_any_content(ReadBytes::default(), 1 << 20, 1);
         long.as_mut_slice()[7] = 7;
         let again = ReadBytes::of_any_content(long, 1 << 19, 1);

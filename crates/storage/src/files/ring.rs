@@ -117,7 +117,10 @@ struct Batch {
 struct Read {
     /// Keeps the descriptor open.
     file: Arc<dyn ReadFile>,
+    /// Empty until the kernel is asked, so that what is not under way takes no memory.
     buffer: ReadBytes,
+    /// The bytes of the buffer.
+    len: usize,
     /// Where in the file the buffer begins.
     offset: u64,
     /// Which of the buffer's bytes are asked for.
@@ -215,20 +218,29 @@ impl Read {
         let alignment = request.file.descriptor().map_or(1, |descriptor| descriptor.alignment);
         let ReadRequest { offset, len, .. } = *request;
         let before = (offset % alignment as u64) as usize;
-        let whole = (before + len).next_multiple_of(alignment);
-        let buffer = ReadBytes::of_any_content(ReadBytes::default(), whole, alignment);
-        let (file, wanted) = (request.file.clone(), before..before + len);
-        Read { file, buffer, offset: offset - before as u64, wanted, filled: 0, has_ended: false }
+        Read {
+            file: request.file.clone(),
+            buffer: ReadBytes::default(),
+            len: (before + len).next_multiple_of(alignment),
+            offset: offset - before as u64,
+            wanted: before..before + len,
+            filled: 0,
+            has_ended: false,
+        }
     }
 
     /// What to ask the kernel for; `None` if there is nothing left to read.
     fn next_request(&mut self, number: usize) -> Option<io_uring::squeue::Entry> {
-        let descriptor = self.file.descriptor().expect("requests were checked");
-        let fd = types::Fd(descriptor.fd.as_raw_fd());
-        let rest = &mut self.buffer.as_mut_slice()[self.filled..];
         if self.filled >= self.wanted.end {
             return None;
         }
+        let descriptor = self.file.descriptor().expect("requests were checked");
+        let fd = types::Fd(descriptor.fd.as_raw_fd());
+        if self.filled == 0 {
+            let none = mem::take(&mut self.buffer);
+            self.buffer = ReadBytes::of_any_content(none, self.len, descriptor.alignment);
+        }
+        let rest = &mut self.buffer.as_mut_slice()[self.filled..];
         let len = rest.len().min(READ_BYTES_MAX) as u32;
         let entry = opcode::Read::new(fd, rest.as_mut_ptr(), len);
         let entry = entry.offset(self.offset + self.filled as u64);
