@@ -30,6 +30,8 @@ const GETS_MAX: u64 = 20_000;
 /// Records that the readers of the last case share, and how many these are.
 const HOT: usize = 10;
 const SHARERS: u32 = 100;
+/// Records of a round of that case, at most: some seconds of reading, so that how readers begin and end is a small part of it.
+const SHARED_GETS_MAX: u64 = 200_000;
 /// Readers at once where everything is in the cache, ...
 const CACHED_READERS: [u32; 4] = [1, 2, 8, 100];
 /// ... records of a round then, at most, and bytes of cache per byte of records.
@@ -92,7 +94,8 @@ pub fn readers(setup: &Setup) -> Result<Report> {
         }
     }
     let hot: Vec<Key> = keys.chunks(keys.len() / HOT).map(|some| some[0]).take(HOT).collect();
-    let work = Work { keys: &hot, readers: SHARERS, gets, seed: setup.arguments.seed };
+    let shared_gets = (records.rows / 5).clamp(100, SHARED_GETS_MAX);
+    let work = Work { keys: &hot, readers: SHARERS, gets: shared_gets, seed: setup.arguments.seed };
     let db = record_table::open_cold(&ours, 0)?;
     let table = record_table::open(&db)?;
     // One database for each reader, so no reads are shared.
