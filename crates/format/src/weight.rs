@@ -37,6 +37,8 @@ pub fn is_weight_type(data_type: &DataType) -> bool {
 
 /// A number that can be a weight.
 pub(crate) trait Weight: Copy {
+    /// Its units always fit 32 bits, so sums of some weights fit 64.
+    const IS_SMALL: bool = false;
     /// How many units it is.
     fn units(self) -> Result<u64, NoWeight>;
 }
@@ -44,6 +46,7 @@ pub(crate) trait Weight: Copy {
 macro_rules! integer_weights {
     ($($native:ty),*) => {$(
         impl Weight for $native {
+            const IS_SMALL: bool = size_of::<$native>() <= 4;
             #[inline]
             fn units(self) -> Result<u64, NoWeight> {
                 u64::try_from(self).map_err(|_| NoWeight::Negative)
@@ -187,23 +190,97 @@ pub fn load(values: &dyn Array, rows: impl Iterator<Item = Range<usize>>) {
     });
 }
 
-/// Which of some stored rows has a unit, counted from 0 over them. O(rows up to that one), without allocating. Every value was
-/// found to be a weight or null, and the unit lies below their sum.
-pub fn row_of_unit(values: &dyn Array, rows: Range<usize>, unit: u128) -> RowOfUnit {
+/// Which of some stored rows has a unit, counted from 0 over them: for several units, each with its rows. Units of the same rows
+/// ascend. O(rows up to that one), without allocating. Every value was found to be a weight or null, and a unit lies below the sum of
+/// its rows.
+pub fn rows_of_units(
+    values: &dyn Array,
+    sought: impl Iterator<Item = (Range<usize>, u128)>,
+    mut each: impl FnMut(RowOfUnit),
+) {
     with_weight_type!(values.data_type(), T => {
         let values = values.as_primitive::<T>();
-        let (mut first, mut rest) = (rows.start, unit);
-        loop {
-            let weights = known_units(values, first..rows.end.min(first + TOGETHER));
-            let sum = sum_of(&weights);
-            if rest < sum {
-                return row_among(first, &weights, rest);
+        let (mut start, mut row, mut before) = (usize::MAX, 0, 0);
+        for (rows, unit) in sought {
+            // What was added up for one unit is not for the next.
+            if rows.start != start {
+                (start, row, before) = (rows.start, rows.start, 0);
             }
-            rest -= sum;
-            first += TOGETHER;
-            assert!(first < rows.end, "the unit lies below the sum of all rows");
+            let found = row_of_unit(values, row..rows.end, unit - before);
+            (row, before) = (found.row, unit - found.within);
+            each(found);
         }
-    })
+    });
+}
+
+fn row_of_unit<T: ArrowPrimitiveType<Native: Weight>>(
+    values: &PrimitiveArray<T>,
+    rows: Range<usize>,
+    unit: u128,
+) -> RowOfUnit {
+    if <T::Native as Weight>::IS_SMALL
+        && let Ok(unit) = u64::try_from(unit)
+    {
+        return row_of_small_unit(values, rows, unit);
+    }
+    let (mut first, mut rest) = (rows.start, unit);
+    loop {
+        let weights = known_units(values, first..rows.end.min(first + TOGETHER));
+        let sum = sum_of(&weights);
+        if rest < sum {
+            return row_among(first, &weights, rest);
+        }
+        rest -= sum;
+        first += TOGETHER;
+        assert!(first < rows.end, "the unit lies below the sum of all rows");
+    }
+}
+
+/// The same of small weights. Which row of some has the unit is counted: to predict it would fail each time.
+fn row_of_small_unit<T: ArrowPrimitiveType<Native: Weight>>(
+    values: &PrimitiveArray<T>,
+    rows: Range<usize>,
+    unit: u64,
+) -> RowOfUnit {
+    let nulls = values.nulls();
+    let (mut first, mut rest) = (rows.start, unit);
+    loop {
+        let end = rows.end.min(first + TOGETHER);
+        let mut weights = [0; TOGETHER];
+        // Of a null any number is held.
+        match (values.values()[first..end].first_chunk::<TOGETHER>(), nulls) {
+            (Some(all), None) => weights = all.map(|value| value.as_usize() as u32),
+            (_, nulls) => {
+                for (weight, row) in weights.iter_mut().zip(first..end) {
+                    if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
+                        *weight = values.values()[row].as_usize() as u32;
+                    }
+                }
+            }
+        }
+        let sum = weights.into_iter().map(u64::from).sum();
+        if rest < sum {
+            let (passed, before) = passed(weights.map(u64::from), rest);
+            let (row, units) = (first + passed, u64::from(weights[passed]));
+            return RowOfUnit { row, units, within: u128::from(rest - before) };
+        }
+        rest -= sum;
+        first += TOGETHER;
+        assert!(first < rows.end, "the unit lies below the sum of all rows");
+    }
+}
+
+/// How many weights in a row lie before a unit, and their sum.
+#[inline]
+fn passed(weights: [u64; TOGETHER], unit: u64) -> (usize, u64) {
+    let (mut count, mut before, mut sum) = (0, 0, 0);
+    for weight in weights {
+        sum += weight;
+        let is_passed = sum <= unit;
+        count += usize::from(is_passed);
+        before = if is_passed { sum } else { before };
+    }
+    (count, before)
 }
 
 /// The row with a unit, of rows with some weights, the first of which has a number.
@@ -253,7 +330,8 @@ pub(crate) fn sum_of(weights: &[u64]) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{Float64Array, Int32Array};
+    use arrow_array::{Float64Array, Int32Array, Int64Array, UInt8Array, UInt32Array};
+    use std::iter;
     use std::sync::Arc;
 
     #[test]
@@ -261,7 +339,15 @@ mod tests {
         let number = |row: i32| (row % 5 != 3).then_some(row * 7 % 4);
         let with_nulls: ArrayRef = Arc::new(Int32Array::from_iter((0..70).map(number)));
         let floats = (0..70).map(|row| f64::from(row * 3 % 5) / 1e10);
-        for values in [with_nulls, Arc::new(Float64Array::from_iter_values(floats))] {
+        let all_of = |most: i64| (0..70).map(move |row| most - row % 3);
+        let of_each_kind: [ArrayRef; 5] = [
+            with_nulls,
+            Arc::new(Float64Array::from_iter_values(floats)),
+            Arc::new(UInt8Array::from_iter_values(all_of(255).map(|weight| weight as u8))),
+            Arc::new(UInt32Array::from_iter_values(all_of(1 << 31).map(|weight| weight as u32))),
+            Arc::new(Int64Array::from_iter_values(all_of(i64::MAX))),
+        ];
+        for values in of_each_kind {
             let units = stored_units(&values).unwrap();
             for rows in [0..70, 3..70, 8..16, 5..6, 61..70] {
                 let mut before = 0;
@@ -271,8 +357,9 @@ mod tests {
                     for unit in [0, 1, weight.saturating_sub(1)].into_iter().filter(|u| *u < weight)
                     {
                         let within = u128::from(unit);
-                        let found = row_of_unit(&values, rows.clone(), before + within);
-                        assert_eq!(found, RowOfUnit { row, units: weight, within });
+                        let sought = iter::once((rows.clone(), before + within));
+                        let expected = RowOfUnit { row, units: weight, within };
+                        rows_of_units(&values, sought, |found| assert_eq!(found, expected));
                     }
                     before += u128::from(weight);
                 }

@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow_schema::DataType;
 use arrow_select::take::take;
 use drillcore_format::narrowing::narrowed;
-use drillcore_format::weight::{NoWeight, load, row_of_unit, running_sums, units_in};
+use drillcore_format::weight::{NoWeight, load, rows_of_units, running_sums, units_in};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -71,7 +71,6 @@ impl WeightIndex {
         let WeightIndex { values, sums, .. } = self;
         let first = rows.start as usize / STRIDE;
         let strides = Strides::new(&sums[first..=(rows.end as usize).div_ceil(STRIDE)]);
-        let (mut stride, mut row, mut before) = (usize::MAX, 0, 0);
         let mut rows = Vec::with_capacity(units.len());
         let mut found = [0; TOGETHER];
         for units in units.chunks(TOGETHER) {
@@ -83,15 +82,10 @@ impl WeightIndex {
             }
             let rows_of = |stride| stride * STRIDE..values.len().min((stride + 1) * STRIDE);
             load(values, found.iter().map(|&stride| rows_of(stride)));
-            rows.extend(units.iter().zip(&*found).map(|(&unit, &found)| {
-                // What was added up for one unit of a stride is not for the next.
-                if found != stride {
-                    (stride, row, before) = (found, found * STRIDE, sums[found]);
-                }
-                let found = row_of_unit(values, row..rows_of(stride).end, unit - before);
-                (row, before) = (found.row, unit - found.within);
-                (found.row as u64, u128::from(found.units))
-            }));
+            let within = |(&unit, &found): (&u128, &usize)| (rows_of(found), unit - sums[found]);
+            rows_of_units(values, units.iter().zip(&*found).map(within), |found| {
+                rows.push((found.row as u64, u128::from(found.units)));
+            });
         }
         rows
     }
