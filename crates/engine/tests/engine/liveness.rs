@@ -13,7 +13,7 @@ use drillcore_sample::rng::Rng;
 
 use crate::fixtures::{
     all_ids, between, ids, integers, of_keys, of_set, schema_of, value_rows, values_spec,
-    weighted_places_spec,
+    wait_until, weighted_places_spec,
 };
 
 const KEYS: u64 = 3_000;
@@ -205,6 +205,8 @@ fn what_was_found_out_once_is_not_looked_for_again() {
     assert_eq!(counted, ROWS);
     assert!(first >= ROWS, "{first} rows: all keys are merged");
     drop(hold);
+    // Else all rounds may be over before the ten runs are one.
+    wait_until("the runs are compacted", || workers_do_nothing().is_some_and(|done| done > 0));
     let mut rounds = 0;
     for round in 0..20u64 {
         append((0..50).map(|at| (round * 50 + at) * 31).collect());
