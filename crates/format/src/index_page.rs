@@ -254,7 +254,7 @@ pub struct IndexPage {
 }
 
 impl IndexPage {
-    /// Reads what [`IndexPageBuilder::finish`] returned. One allocation; costs O(bytes).
+    /// Reads what [`IndexPageBuilder::finish`] returned. Costs O(bytes), and a few times as much memory until it returns.
     pub fn parse(payload: &[u8]) -> Result<IndexPage> {
         let mut cursor = Cursor::new(payload, "index page");
         let (first_ordinal, first_block_offset) = (cursor.u64()?, cursor.u64()?);
@@ -327,7 +327,7 @@ impl IndexPage {
         }
         let ends = |ends: Entries| ends.all(&self.payload, self.blocks);
         let (row_ends, page_ends) = (ends(self.row_ends), ends(self.page_ends));
-        let spans = row_ends.windows(2).zip(page_ends.windows(2));
+        let mut spans = row_ends.windows(2).zip(page_ends.windows(2));
         // Each row takes at least a byte of its block.
         let rise = |ends: &[u32]| ends[1].saturating_sub(ends[0]);
         let fits = |(rows, pages): (&[u32], &[u32])| {
@@ -335,7 +335,7 @@ impl IndexPage {
             let rows_max = u64::from(pages) * PAGE_BYTES as u64;
             (1..=rows_max).contains(&u64::from(rows)) && pages <= BLOCK_PAGES_MAX
         };
-        if let Some(number) = spans.clone().position(|span| !fits(span)) {
+        if let Some(number) = spans.position(|span| !fits(span)) {
             let (rows, pages) = (&row_ends[number..number + 2], &page_ends[number..number + 2]);
             return Err(format!(
                 "block {number} has the rows from {} to {} and the pages from {} to {}",

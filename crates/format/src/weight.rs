@@ -350,18 +350,25 @@ mod tests {
         for values in of_each_kind {
             let units = stored_units(&values).unwrap();
             for rows in [0..70, 3..70, 8..16, 5..6, 61..70] {
-                let mut before = 0;
+                let (mut sought, mut expected, mut before) = (Vec::new(), Vec::new(), 0);
                 for row in rows.clone() {
                     assert_eq!(units_in(&values, rows.start..row), before);
                     let weight = units[row];
                     for unit in [0, 1, weight.saturating_sub(1)].into_iter().filter(|u| *u < weight)
                     {
                         let within = u128::from(unit);
-                        let sought = iter::once((rows.clone(), before + within));
-                        let expected = RowOfUnit { row, units: weight, within };
-                        rows_of_units(&values, sought, |found| assert_eq!(found, expected));
+                        sought.push((rows.clone(), before + within));
+                        expected.push(RowOfUnit { row, units: weight, within });
                     }
                     before += u128::from(weight);
+                }
+                sought.sort_by_key(|(_, unit)| *unit);
+                expected.sort_by_key(|found| (found.row, found.within));
+                let mut found = Vec::new();
+                rows_of_units(&values, sought.iter().cloned(), |row| found.push(row));
+                assert_eq!(found, expected, "all of them in one call");
+                for (sought, expected) in sought.into_iter().zip(expected) {
+                    rows_of_units(&values, iter::once(sought), |found| assert_eq!(found, expected));
                 }
             }
         }

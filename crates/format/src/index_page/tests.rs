@@ -73,7 +73,38 @@ fn places(blocks: &[Block]) -> Vec<BlockPlace> {
     blocks.iter().enumerate().map(place).collect()
 }
 
+/// Separators that begin alike for longer than what is compared at first.
+#[test]
+fn a_separator_that_is_less_than_the_one_before_is_damage() {
+    let page_of = |separators: [&[u8]; 2]| {
+        let mut builder = IndexPageBuilder::new();
+        for separator in [&[], separators[0], separators[1]] {
+            builder.push(separator, 1, 1, 0, &[1], &[]);
+        }
+        builder.finish(0, 4096).payload
+    };
+    for less in [&b"separator"[..], b"separate", b"s", b"separator\0"] {
+        let greater = [less, b"\0"].concat();
+        assert!(IndexPage::parse(&page_of([less, &greater])).is_ok());
+    }
+    let mut swapped = page_of([b"separator1", b"separator2"]);
+    let second = swapped.len() - 1;
+    swapped[second] = b'0';
+    let error = IndexPage::parse(&swapped).unwrap_err().to_string();
+    assert!(error.contains("separator 2 is less than the one before"), "{error}");
+}
+
 proptest! {
+    #[test]
+    fn leading_words_never_contradict_the_order_of_strings(
+        one in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..12),
+        other in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..12),
+        behind in prop::collection::vec(any::<u8>(), 0..9),
+    ) {
+        let word = |string: &[u8]| leading_word(&[string, &behind].concat(), string.len());
+        prop_assert_eq!((word(&one), &one).cmp(&(word(&other), &other)), one.cmp(&other));
+    }
+
     #[test]
     fn blocks_read_back_from_a_builder_that_was_used_before(before in any_blocks(), blocks in any_blocks()) {
         let mut builder = IndexPageBuilder::new();
