@@ -76,6 +76,7 @@ pub fn restored(array: &ArrayRef, data_type: &DataType) -> ArrayRef {
         return array.clone();
     }
     match (array.data_type(), data_type) {
+        (from, to) if is_wider(from, to) => widen(array, to),
         (DataType::Null, _) => new_null_array(data_type, array.len()),
         (DataType::Dictionary(..), DataType::Utf8) => plain(array),
         (DataType::Int64, DataType::Decimal128(..)) => {
@@ -84,9 +85,9 @@ pub fn restored(array: &ArrayRef, data_type: &DataType) -> ArrayRef {
             Arc::new(wide.with_data_type(data_type.clone()))
         }
         (from, DataType::Decimal128(..)) if is_wider(from, &DataType::Int64) => {
-            restored(&widen(array, &DataType::Int64), data_type)
+            restored(&restored(array, &DataType::Int64), data_type)
         }
-        _ => widen(array, data_type),
+        (from, to) => panic!("{from} is not narrowed from {to}"),
     }
 }
 

@@ -55,16 +55,6 @@ pub fn side_by_side<T: Send>(
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
-/// What `work` makes of a share of the items for each thread, in their order. There is at least one item.
-pub fn in_shares<I: Sync, T: Send>(
-    items: &[I],
-    threads: usize,
-    work: impl Fn(&[I]) -> Result<T> + Sync,
-) -> Result<Vec<T>> {
-    let shares: Vec<&[I]> = items.chunks(items.len().div_ceil(threads)).collect();
-    side_by_side(shares.len(), threads, |share| work(shares[share]))
-}
-
 /// How many threads a call takes that was asked for some, by default one a core, where each should have
 /// `items_per_thread` at least.
 pub fn threads_for(asked: Option<usize>, items: u64, items_per_thread: u64) -> Result<usize> {

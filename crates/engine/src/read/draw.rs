@@ -118,7 +118,8 @@ impl SamplingUnit {
             report.resolved = true;
         }
         let selected = self.exact(table, question, interrupt)?;
-        let (places, probability) = self.draw(&selected, layout, drawn, arrivals, request, rng)?;
+        let mut draws = self.draws(&selected, layout, arrivals, interrupt)?;
+        let (places, probability) = draws.sample(rng, drawn, request)?;
         report.attempts += places.len() as u64;
         Ok((Drawn { selected, places, probability, rows: None }, report))
     }
@@ -138,7 +139,7 @@ impl SamplingUnit {
 
     /// Successive draws from a selection.
     fn draws<'a>(
-        &self,
+        &'a self,
         selected: &Arc<Selected>,
         layout: &Layout,
         arrivals: Option<&'a mut Arrivals>,
@@ -148,34 +149,11 @@ impl SamplingUnit {
         Ok(match self {
             SamplingUnit::Row => Box::new(ByNumber::rows(selected)),
             SamplingUnit::Event => Box::new(ByNumber::events(weighted(EVENTS)?)?),
-            SamplingUnit::Weight(_, weight) => {
+            SamplingUnit::Weight(column, weight) => {
                 let (weighted, drawn) = (weighted(*weight)?, HashSet::new());
-                Box::new(ByWeight { weighted, drawn, arrivals })
+                Box::new(ByWeight { column, weighted, drawn, arrivals })
             }
         })
-    }
-
-    /// Draws from an exact selection as many as a request asks for, those in `drawn` first where a row's chance depends on
-    /// what was drawn before.
-    fn draw(
-        &self,
-        selected: &Arc<Selected>,
-        layout: &Layout,
-        drawn: Vec<Place>,
-        arrivals: Option<&mut Arrivals>,
-        request: &SampleRequest,
-        rng: &mut Rng,
-    ) -> Result<(Vec<Place>, Probability)> {
-        if let SamplingUnit::Weight(column, weight) = self {
-            let weighted = Weighted::new(selected.clone(), layout, *weight, &request.interrupt)?;
-            return draw_by_weight(&weighted, column, drawn, arrivals, request, rng);
-        }
-        let mut draws = self.draws(selected, layout, None, &request.interrupt)?;
-        let population = draws.len();
-        let n = checked_count(population, request)?;
-        let places = draws.draw(rng, n, request)?;
-        let expected = if request.replace { 1.0 } else { n as f64 };
-        Ok((places, Probability::Same(expected / population as f64)))
     }
 }
 
@@ -186,6 +164,15 @@ pub trait Draws {
 
     /// Up to `n` more; fewer once nothing is left, or where the same row came again.
     fn draw(&mut self, rng: &mut Rng, n: usize, request: &SampleRequest) -> Result<Vec<Place>>;
+
+    /// As many as a request asks for, if all that is drawn stays, and the chance of each. Those in `drawn` come first where a row's
+    /// chance depends on what was drawn before.
+    fn sample(
+        &mut self,
+        rng: &mut Rng,
+        drawn: Vec<Place>,
+        request: &SampleRequest,
+    ) -> Result<(Vec<Place>, Probability)>;
 }
 
 /// Equally likely numbers, of rows or of events.
@@ -241,10 +228,24 @@ impl Draws for ByNumber {
         }
         (self.places)(&numbers, &request.interrupt)
     }
+
+    fn sample(
+        &mut self,
+        rng: &mut Rng,
+        _: Vec<Place>,
+        request: &SampleRequest,
+    ) -> Result<(Vec<Place>, Probability)> {
+        let n = checked_count(self.population, request)?;
+        let places = self.draw(rng, n, request)?;
+        let expected = if request.replace { 1.0 } else { n as f64 };
+        Ok((places, Probability::Same(expected / self.population as f64)))
+    }
 }
 
 /// Rows in proportion to a weight.
 struct ByWeight<'a> {
+    /// The name of the weight.
+    column: &'a str,
     weighted: Weighted,
     drawn: HashSet<Place>,
     /// When each of the drawn arrived, if that is asked for.
@@ -266,6 +267,43 @@ impl Draws for ByWeight<'_> {
             request.replace || drawn.insert(*place)
         };
         Ok(places.filter(is_new).collect())
+    }
+
+    /// Without replacement heavy rows come again and so use up tries: to start anew where tries ran out would favour the light.
+    fn sample(
+        &mut self,
+        rng: &mut Rng,
+        drawn: Vec<Place>,
+        request: &SampleRequest,
+    ) -> Result<(Vec<Place>, Probability)> {
+        let ByWeight { column, weighted, arrivals, .. } = self;
+        let (total, rows) = (weighted.total(), weighted.selected().len());
+        let most = match total {
+            0 => 0,
+            _ if request.replace => request.n,
+            _ => request.n.min(rows),
+        };
+        let n = drawable(most)?;
+        let mut places = Vec::new();
+        let mut probabilities = Vec::new();
+        if request.replace && total > 0 {
+            let drawn = weighted.draw(rng, n)?;
+            places.extend(drawn.iter().map(|(place, _)| *place));
+            if request.with_probability {
+                probabilities.extend(drawn.iter().map(|(_, units)| *units as f64 / total as f64));
+            }
+        } else if n > 0 {
+            places = weighted.draw_different(rng, drawn, arrivals.as_deref_mut(), n)?;
+        }
+        if (places.len() as u64) < request.n && !request.at_most {
+            let (n, found) = (request.n, places.len());
+            let message = format!(
+                "cannot draw {n} rows: {found} of the {rows} selected rows have a {column} above 0; draw fewer rows, or allow a \
+                 smaller sample",
+            );
+            return Err(Error::new(ErrorKind::TooFewRows, message));
+        }
+        Ok((places, Probability::Each(probabilities)))
     }
 }
 
@@ -298,46 +336,6 @@ fn by_rejection(
         places.append(&mut drawn);
     }
     Ok(places)
-}
-
-/// Draws by weight. Without replacement `drawn` comes first: heavy rows come again and so use up tries, thus
-/// to start anew where tries ran out would favour the light.
-fn draw_by_weight(
-    weighted: &Weighted,
-    column: &str,
-    drawn: Vec<Place>,
-    arrivals: Option<&mut Arrivals>,
-    request: &SampleRequest,
-    rng: &mut Rng,
-) -> Result<(Vec<Place>, Probability)> {
-    let most = match weighted.total() {
-        0 => 0,
-        _ if request.replace => request.n,
-        _ => request.n.min(weighted.selected().len()),
-    };
-    let n = drawable(most)?;
-    let mut places = Vec::new();
-    let mut probabilities = Vec::new();
-    if request.replace && weighted.total() > 0 {
-        let drawn = weighted.draw(rng, n)?;
-        places.extend(drawn.iter().map(|(place, _)| *place));
-        if request.with_probability {
-            let total = weighted.total() as f64;
-            probabilities.extend(drawn.iter().map(|(_, units)| *units as f64 / total));
-        }
-    } else if n > 0 {
-        places = weighted.draw_different(rng, drawn, arrivals, n)?;
-    }
-    if (places.len() as u64) < request.n && !request.at_most {
-        let (n, found) = (request.n, places.len());
-        let message = format!(
-            "cannot draw {n} rows: {found} of the {} selected rows have a {column} above 0; \
-             draw fewer rows, or allow a smaller sample",
-            weighted.selected().len(),
-        );
-        return Err(Error::new(ErrorKind::TooFewRows, message));
-    }
-    Ok((places, Probability::Each(probabilities)))
 }
 
 /// The position of a column among the table's weights.

@@ -2,9 +2,10 @@
 
 use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
+use drillcore_format::rows::{Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
-use crate::calls::side_by_side::{in_shares, threads_for};
+use crate::calls::side_by_side::threads_for;
 use crate::error::{Error, Result};
 use crate::policy::table_policy::TablePolicy;
 use crate::read::snapshot::TableSnapshot;
@@ -47,23 +48,28 @@ pub fn show(
     if places.is_empty() {
         return Ok(no_rows(layout, columns));
     }
-    let mut batches = if policy.combines() {
-        in_shares(places, threads, |places| {
-            policy.shown(&whole_rows_at(table, selected, places, interrupt)?, columns)
-        })?
-    } else {
-        let needed = policy.projection(columns);
-        let shown = |rows| policy.shown(&rows, columns);
-        fetch_in_shares(
-            selected.pieces(),
-            places,
-            Some(TableColumns { layout, columns }),
-            &needed,
-            threads,
-            interrupt,
-            shown,
-        )?
+    let combines = policy.combines();
+    let needed = match combines {
+        // By them all parts of the rows are found.
+        true => Projection { keys: true, ..Default::default() },
+        false => policy.projection(columns),
     };
+    let shown = |places: &[Place], rows: Rows| match combines {
+        true => {
+            let whole = whole_rows_at(table, selected, places, rows.keys(), interrupt)?;
+            policy.shown(&whole, columns)
+        }
+        false => policy.shown(&rows, columns),
+    };
+    let mut batches = fetch_in_shares(
+        selected.pieces(),
+        places,
+        (!combines).then_some(TableColumns { layout, columns }),
+        &needed,
+        threads,
+        interrupt,
+        shown,
+    )?;
     if batches.len() == 1 {
         return Ok(batches.remove(0));
     }

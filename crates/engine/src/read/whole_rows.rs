@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use drillcore_format::key::Keys;
 use drillcore_format::pick::Pick;
-use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::rows::{Layout, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::pieces::key_lookup::KeyLookup;
 use crate::policy::table_policy::TablePolicy;
 use crate::read::snapshot::TableSnapshot;
-use crate::select::fetch::{fetch, gather};
+use crate::select::fetch::gather;
 use crate::select::selection::{Place, Selected};
 
 /// Whole rows that are combined at once.
@@ -24,16 +24,15 @@ pub struct WholeRows {
     pub positions: Vec<Option<u32>>,
 }
 
-/// The whole row of each partial row, at least one.
+/// The whole row of each partial row, at least one: these are given by their places and their keys.
 pub fn whole_rows_at(
     table: &TableSnapshot,
     partials: &Selected,
     places: &[Place],
+    keys: &Keys,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    let only_keys = Projection { keys: true, ..Default::default() };
-    let keys = fetch(partials.pieces(), places, &only_keys, interrupt)?;
-    let found = whole_rows(table, keys.keys(), interrupt)?;
+    let found = whole_rows(table, keys, interrupt)?;
     let rows = found.positions.iter().zip(places).map(|(row, place)| match row {
         Some(row) => Ok(Pick::new(0, *row as usize)),
         // Its own piece has the key, if it was not hidden there.

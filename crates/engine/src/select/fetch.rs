@@ -12,7 +12,7 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::texts_by_code::Strings;
 
 use crate::calls::interrupt::Interrupt;
-use crate::calls::side_by_side::{in_shares, side_by_side};
+use crate::calls::side_by_side::side_by_side;
 use crate::error::{Error, Result};
 use crate::pieces::piece::{Piece, Wanted, fetch_together};
 use crate::select::selection::{Part, Place, Selected};
@@ -53,7 +53,8 @@ pub fn fetch(
     projection: &Projection,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    let mut rows = fetch_in_shares(pieces, places, None, projection, 1, interrupt, Ok)?;
+    let mut rows =
+        fetch_in_shares(pieces, places, None, projection, 1, interrupt, |_, rows| Ok(rows))?;
     Ok(rows.remove(0))
 }
 
@@ -99,7 +100,7 @@ fn in_memory(
     }))
 }
 
-/// Reads the rows at `places`, at least one, with some threads, and gives each thread's share of them, in order, to
+/// Reads the rows at `places`, at least one, with some threads, and gives each thread's share of places and rows, in order, to
 /// `each`, which needs of keys no more than some columns of the table, if these are given. See [`fetch`].
 pub fn fetch_in_shares<T: Send>(
     pieces: &[Piece],
@@ -108,21 +109,26 @@ pub fn fetch_in_shares<T: Send>(
     projection: &Projection,
     threads: usize,
     interrupt: &Interrupt,
-    each: impl Fn(Rows) -> Result<T> + Sync,
+    each: impl Fn(&[Place], Rows) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     interrupt.check()?;
     if threads == 1
         && let Some(rows) = in_memory(pieces, places, projection, columns)?
     {
-        return Ok(vec![each(rows)?]);
+        return Ok(vec![each(places, rows)?]);
     }
     let Fetched { parts, picks } = fetch_parts(pieces, places, projection, threads, interrupt)?;
     if threads == 1 {
-        return Ok(vec![each(gather(parts, &picks)?)?]);
+        return Ok(vec![each(places, gather(parts, &picks)?)?]);
     }
     check_string_bytes(&parts, &picks)?;
     let parts: Vec<&Rows> = parts.iter().collect();
-    in_shares(&picks, threads, |picks| each(Rows::interleave(&parts, picks)))
+    let share = places.len().div_ceil(threads);
+    let shares: Vec<_> = places.chunks(share).zip(picks.chunks(share)).collect();
+    side_by_side(shares.len(), threads, |number| {
+        let (places, picks) = shares[number];
+        each(places, Rows::interleave(&parts, picks))
+    })
 }
 
 /// Reads the rows at `places`, at least one, with some threads. A block on the border of two threads' chunks
