@@ -10,11 +10,10 @@ use std::fmt::{self, Write};
 use arrow_schema::{ArrowError, DataType, FieldRef};
 use datafusion::arrow::compute::kernels::numeric;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
@@ -29,6 +28,7 @@ use drillcore::{Error, ErrorKind};
 use crate::error::to_datafusion;
 use crate::one_nan::without_one_nan;
 use crate::plan_schema::schema_of_expressions;
+use crate::trees::{change_down, change_expressions, change_plans_up, change_up, map_expressions};
 
 /// Longer expressions are not spelled out in an error.
 const SHOWN_LEN_MAX: usize = 80;
@@ -39,23 +39,18 @@ pub struct CheckedArithmetic;
 
 impl AnalyzerRule for CheckedArithmetic {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let checked = plan.transform_up_with_subqueries(|plan| {
+        change_plans_up(plan, &mut |plan| {
             let schema = schema_of_expressions(&plan);
             // Windows and ordered aggregates are named by how their parts are displayed, which is not what those are
             // called.
             let is_displayed = matches!(plan, LogicalPlan::Window(_) | LogicalPlan::Aggregate(_));
-            let names = is_displayed.then(|| NamePreserver::new(&plan));
-            let with_names = |expr: Expr| {
-                let name = names.as_ref().map(|names| names.save(&expr));
-                let expr = expr.transform_down(|expr| checked(expr, &schema))?;
-                Ok(match name {
-                    None => expr,
-                    Some(name) => expr.update_data(|expr| name.restore(expr)),
-                })
+            let mut checked = |expr| change_down(expr, &mut |part| checked(part, &schema));
+            let plan = match is_displayed {
+                true => change_expressions(plan, &mut checked)?,
+                false => map_expressions(plan, &mut checked)?,
             };
-            plan.map_expressions(with_names)?.map_data(LogicalPlan::recompute_schema)
-        })?;
-        Ok(checked.data)
+            plan.map_data(LogicalPlan::recompute_schema)
+        })
     }
 
     fn name(&self) -> &str {
@@ -97,12 +92,12 @@ impl ExprPlanner for CheckedConstants {
 
 /// The expression, of coerced types, with checked functions for the operators that would wrap.
 pub fn with_checks(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    Ok(expr.transform_down(|expr| checked(expr, schema))?.data)
+    Ok(change_down(expr, &mut |part| checked(part, schema))?.data)
 }
 
 /// The expression with operators again, and nothing around them, as it is shown.
 pub fn as_written(expr: Expr) -> Result<Expr> {
-    let written = without_one_nan(expr)?.transform_up(|expr| {
+    let written = change_up(without_one_nan(expr)?, &mut |expr| {
         let Expr::ScalarFunction(ScalarFunction { func, mut args }) = expr else {
             return Ok(Transformed::no(expr));
         };

@@ -4,10 +4,12 @@
 //! constant stands on the left (`1 <= x and 1 < x` becomes `1 <= x`). Turned round they are kept right.
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::trees::{change_plans_up, change_up, map_expressions};
 
 /// The rule, for the conditions of filters and joins.
 #[derive(Debug)]
@@ -15,13 +17,12 @@ pub struct ColumnsFirst;
 
 impl AnalyzerRule for ColumnsFirst {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let turned = plan.transform_up_with_subqueries(|plan| match plan {
+        change_plans_up(plan, &mut |plan| match plan {
             LogicalPlan::Filter(_) | LogicalPlan::Join(_) => {
-                plan.map_expressions(|condition| condition.transform_up(turned_round))
+                map_expressions(plan, &mut |condition| change_up(condition, &mut turned_round))
             }
             plan => Ok(Transformed::no(plan)),
-        })?;
-        Ok(turned.data)
+        })
     }
 
     fn name(&self) -> &str {

@@ -15,11 +15,10 @@ use arrow_array::{Array, ArrayRef, Decimal128Array};
 use arrow_schema::DataType;
 use datafusion::arrow::compute::cast;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, JoinConstraint, ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, InList, InSubquery, ScalarFunction, SetComparison};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::utils::disjunction;
 use datafusion::logical_expr::{
@@ -30,6 +29,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::compared_literals::is_comparison;
 use crate::plan_schema::schema_of_expressions;
+use crate::trees::{change_parts, change_plans_up, change_up};
 
 /// Digits of a decimal of 128 bits.
 const DIGITS_MAX: u8 = 38;
@@ -45,18 +45,12 @@ pub struct ComparedDecimals;
 
 impl AnalyzerRule for ComparedDecimals {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = plan.transform_up_with_subqueries(|plan| {
+        change_plans_up(plan, &mut |plan| {
             let schema = schema_of_expressions(&plan);
-            let names = NamePreserver::new(&plan);
-            let changed = plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let changed = expr.transform_up(|expr| as_numbers(expr, &schema))?;
-                Ok(changed.update_data(|expr| name.restore(expr)))
-            })?;
+            let changed = change_parts(plan, &mut |part| as_numbers(part, &schema))?;
             let changed = changed.map_data(inputs_together)?;
             changed.map_data(LogicalPlan::recompute_schema)
-        })?;
-        Ok(changed.data)
+        })
     }
 
     fn name(&self) -> &str {
@@ -66,7 +60,7 @@ impl AnalyzerRule for ComparedDecimals {
 
 /// The expression, before its types are brought together, with its comparisons of decimals made exact.
 pub fn with_decimals_as_numbers(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    Ok(expr.transform_up(|expr| as_numbers(expr, schema))?.data)
+    Ok(change_up(expr, &mut |part| as_numbers(part, schema))?.data)
 }
 
 /// What has to be done to both sides of a comparison.

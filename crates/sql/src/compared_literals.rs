@@ -17,11 +17,10 @@
 
 use arrow_schema::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 use drillcore::{Error, ErrorKind};
@@ -29,6 +28,7 @@ use drillcore::{Error, ErrorKind};
 use crate::error::to_datafusion;
 use crate::finer_times::{is_finer, with_coarser_ends, with_coarser_time};
 use crate::plan_schema::schema_of_expressions;
+use crate::trees::{change_parts, change_plans_up, change_up};
 
 /// Digits of a decimal of 128 bits.
 const DIGITS_MAX: usize = 38;
@@ -40,18 +40,11 @@ pub struct ComparedLiterals;
 
 impl AnalyzerRule for ComparedLiterals {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = plan.transform_up_with_subqueries(|plan| {
+        change_plans_up(plan, &mut |plan| {
             let schema = schema_of_expressions(&plan);
-            // Columns without a name of their own keep the one that the text gives them.
-            let names = NamePreserver::new(&plan);
-            let changed = plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let changed = expr.transform_up(|expr| spelled(expr, &schema))?;
-                Ok(changed.update_data(|expr| name.restore(expr)))
-            })?;
+            let changed = change_parts(plan, &mut |part| spelled(part, &schema))?;
             changed.map_data(LogicalPlan::recompute_schema)
-        })?;
-        Ok(changed.data)
+        })
     }
 
     fn name(&self) -> &str {
@@ -61,7 +54,7 @@ impl AnalyzerRule for ComparedLiterals {
 
 /// The expression with literals of the kind that they are compared with.
 pub fn with_literals_as_compared(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    Ok(expr.transform_up(|expr| spelled(expr, schema))?.data)
+    Ok(change_up(expr, &mut |part| spelled(part, schema))?.data)
 }
 
 fn spelled(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

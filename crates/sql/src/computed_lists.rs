@@ -6,15 +6,16 @@
 
 use arrow_schema::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::trees::{any_part, change_parts, change_plans_up, change_up};
 
 /// The rule, for whole plans.
 #[derive(Debug)]
@@ -22,15 +23,7 @@ pub struct ComputedLists;
 
 impl AnalyzerRule for ComputedLists {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let computed = plan.transform_up_with_subqueries(|plan| {
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let computed = expr.transform_up(computed_of_each_row)?;
-                Ok(computed.update_data(|expr| name.restore(expr)))
-            })
-        })?;
-        Ok(computed.data)
+        change_plans_up(plan, &mut |plan| change_parts(plan, &mut computed_of_each_row))
     }
 
     fn name(&self) -> &str {
@@ -40,7 +33,7 @@ impl AnalyzerRule for ComputedLists {
 
 /// The expression with what its lists compute from a row computed of each row.
 pub fn with_computed_lists(expr: Expr) -> Result<Expr> {
-    Ok(expr.transform_up(computed_of_each_row)?.data)
+    Ok(change_up(expr, &mut computed_of_each_row)?.data)
 }
 
 fn computed_of_each_row(expr: Expr) -> Result<Transformed<Expr>> {
@@ -49,24 +42,24 @@ fn computed_of_each_row(expr: Expr) -> Result<Transformed<Expr>> {
     };
     let mut is_changed = false;
     let list = list.into_iter().map(|value| {
-        if !is_computed(&value)? {
-            return Ok(value);
+        if !is_computed(&value) {
+            return value;
         }
         is_changed = true;
-        Ok(ScalarUDF::new_from_impl(OfEachRow::new()).call(vec![value]))
+        ScalarUDF::new_from_impl(OfEachRow::new()).call(vec![value])
     });
-    let list = list.collect::<Result<_>>()?;
+    let list = list.collect();
     let expr = Expr::InList(InList { expr, list, negated });
     Ok(if is_changed { Transformed::yes(expr) } else { Transformed::no(expr) })
 }
 
 /// Whether a value of a list depends on the row, and is more than a column.
-fn is_computed(value: &Expr) -> Result<bool> {
+fn is_computed(value: &Expr) -> bool {
     if matches!(value, Expr::Column(_) | Expr::Literal(..)) {
-        return Ok(false);
+        return false;
     }
-    value.exists(|part| {
-        Ok(matches!(
+    any_part(value, &|part| {
+        matches!(
             part,
             Expr::Column(_)
                 | Expr::OuterReferenceColumn(..)
@@ -75,7 +68,7 @@ fn is_computed(value: &Expr) -> Result<bool> {
                 | Expr::InSubquery(_)
                 | Expr::Exists(_)
                 | Expr::SetComparison(_)
-        ))
+        )
     })
 }
 

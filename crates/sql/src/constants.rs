@@ -6,16 +6,18 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use parking_lot::Mutex;
 
+use crate::trees::{each_expression, each_part};
+
 /// The bytes of all constants in an expression.
 pub fn constant_bytes(expr: &Expr) -> Result<usize> {
     let mut bytes = 0;
-    expr.apply(|part| {
+    each_part(expr, &mut |part| {
         if let Expr::Literal(value, _) = part {
             bytes += value.size();
         }
@@ -49,11 +51,9 @@ impl OptimizerRule for CountedConstants {
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let mut bytes = 0;
-        plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
-                bytes += constant_bytes(expr)?;
-                Ok(TreeNodeRecursion::Continue)
-            })
+        each_expression(&plan, &mut |expr| {
+            bytes += constant_bytes(expr)?;
+            Ok(())
         })?;
         self.reservation.lock().try_resize(bytes)?;
         Ok(Transformed::no(plan))

@@ -4,7 +4,6 @@
 //! one table: groups and calls, `from` the table, `where` and `group by`. It is answered by the engine before the rest is planned,
 //! and what it gives takes its place, for `order by`, `limit` and queries around it.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, StructArray};
@@ -13,8 +12,7 @@ use datafusion::common::DataFusionError;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr,
-    Statement as SqlStatement, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
-    visit_expressions, visit_expressions_mut,
+    Statement as SqlStatement, TableFactor, TableWithJoins, Value, VisitMut,
 };
 use drillcore::{Error, ErrorKind, EstimateRequest, Selection};
 
@@ -24,6 +22,7 @@ use crate::estimate_options::EstimateOptions;
 use crate::predicate::predicate;
 use crate::syntax;
 use crate::table::Tables;
+use crate::trees::{Parsed, each_parsed};
 
 /// Functions, and the aggregates that they estimate.
 const FUNCTIONS: [(&str, &str); 8] = [
@@ -42,17 +41,22 @@ const USAGE: &str = "a query with approx_..._ci can have only such calls and gro
 
 /// Answers every `select` that estimates, and puts the answer in its place.
 pub fn with_estimates(statement: &mut Statement, tables: &Tables) -> Result<(), DataFusionError> {
-    match statement {
-        Statement::Statement(statement) if estimates(statement.as_ref())? => {
-            let mut answers = Answers { tables };
-            match statement.visit(&mut answers) {
-                ControlFlow::Continue(()) if estimates(statement.as_ref())? => Err(invalid(USAGE)),
-                ControlFlow::Continue(()) => Ok(()),
-                ControlFlow::Break(error) => Err(error),
-            }
-        }
-        Statement::Explain(explain) => with_estimates(&mut explain.statement, tables),
+    let statement = match statement {
+        Statement::Statement(statement) => statement,
+        Statement::Explain(explain) => return with_estimates(&mut explain.statement, tables),
+        _ => return Ok(()),
+    };
+    if !estimates(statement)? {
+        return Ok(());
+    }
+    let answers = Answers { tables };
+    each_parsed(statement.as_mut(), &mut |part| match part {
+        Parsed::Query(query) => answers.put_into(query),
         _ => Ok(()),
+    })?;
+    match estimates(statement)? {
+        true => Err(invalid(USAGE)),
+        false => Ok(()),
     }
 }
 
@@ -60,24 +64,18 @@ struct Answers<'a> {
     tables: &'a Tables,
 }
 
-impl VisitorMut for Answers<'_> {
-    type Break = DataFusionError;
-
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<DataFusionError> {
-        let SetExpr::Select(select) = query.body.as_mut() else {
-            return ControlFlow::Continue(());
-        };
-        if !select.projection.iter().any(|item| called(item).is_some()) {
-            return ControlFlow::Continue(());
-        }
-        match self.answer(select) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
+impl Answers<'_> {
+    fn put_into(&self, query: &mut Query) -> Result<(), DataFusionError> {
+        match query.body.as_mut() {
+            SetExpr::Select(select)
+                if select.projection.iter().any(|item| called(item).is_some()) =>
+            {
+                self.answer(select)
+            }
+            _ => Ok(()),
         }
     }
-}
 
-impl Answers<'_> {
     fn answer(&self, select: &mut Select) -> Result<(), DataFusionError> {
         let template = template("select 1 from t")?;
         let blank = |select: &Select| Select {
@@ -277,23 +275,17 @@ fn aggregate_of(function: &Function) -> Option<(&'static str, &'static str)> {
 ///
 /// # Errors
 /// `NotFound` for a function that is called like these and is none of them.
-fn estimates(statement: &SqlStatement) -> Result<bool, DataFusionError> {
+fn estimates(statement: &mut SqlStatement) -> Result<bool, DataFusionError> {
     let mut has_one = false;
-    let found = visit_expressions(statement, |expr| match expr {
-        Expr::Function(function) if aggregate_of(function).is_some() => {
+    each_parsed(statement, &mut |part| {
+        let Parsed::Expr(Expr::Function(function)) = part else { return Ok(()) };
+        if aggregate_of(function).is_some() {
             has_one = true;
-            ControlFlow::Continue(())
+            return Ok(());
         }
-        Expr::Function(function) => match unknown(&function.name.to_string()) {
-            Some(error) => ControlFlow::Break(error),
-            None => ControlFlow::Continue(()),
-        },
-        _ => ControlFlow::Continue(()),
-    });
-    match found {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(has_one),
-    }
+        unknown(&function.name.to_string()).map_or(Ok(()), Err)
+    })?;
+    Ok(has_one)
 }
 
 /// Why there is no such function, if it is called like those that there are.
@@ -413,16 +405,18 @@ fn qualifiers(from: &[TableWithJoins]) -> Vec<String> {
     }
 }
 
-fn without_qualifiers<V: VisitMut>(part: &mut V, qualifiers: &[String]) {
-    let _ = visit_expressions_mut(part, |expr| {
-        if let Expr::CompoundIdentifier(names) = expr
+fn without_qualifiers(tree: &mut impl VisitMut, qualifiers: &[String]) {
+    let without = each_parsed(tree, &mut |part| {
+        if let Parsed::Expr(expr) = part
+            && let Expr::CompoundIdentifier(names) = expr
             && let [table, column] = &names[..]
             && qualifiers.contains(&table.value)
         {
             *expr = Expr::Identifier(column.clone());
         }
-        ControlFlow::<()>::Continue(())
+        Ok(())
     });
+    without.expect("renaming does not fail");
 }
 
 /// The `select` of a text of ours.

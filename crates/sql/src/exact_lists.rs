@@ -9,12 +9,13 @@ use std::collections::HashSet;
 
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, binary_expr, lit};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::trees::{change_down, change_parts, change_plans_up, change_up, each_part};
 
 /// Parts of a value that is looked for in a list and may be repeated.
 const PARTS_MAX: usize = 16;
@@ -25,20 +26,14 @@ pub struct ExactLists;
 
 impl AnalyzerRule for ExactLists {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let exact = plan.transform_up_with_subqueries(|plan| {
+        change_plans_up(plan, &mut |plan| {
             if let LogicalPlan::Filter(filter) = plan {
                 let condition = passing(with_exact_lists(filter.predicate)?)?;
                 let filter = Filter::try_new(condition, filter.input)?;
                 return Ok(Transformed::yes(LogicalPlan::Filter(filter)));
             }
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let exact = expr.transform_up(exact)?;
-                Ok(exact.update_data(|expr| name.restore(expr)))
-            })
-        })?;
-        Ok(exact.data)
+            change_parts(plan, &mut exact)
+        })
     }
 
     fn name(&self) -> &str {
@@ -48,12 +43,12 @@ impl AnalyzerRule for ExactLists {
 
 /// The expression, of coerced types, with lists that may be put together.
 pub fn with_exact_lists(expr: Expr) -> Result<Expr> {
-    Ok(expr.transform_up(exact)?.data)
+    Ok(change_up(expr, &mut exact)?.data)
 }
 
 /// A condition that passes the same rows and says so more plainly: what is unknown does not pass.
 pub fn passing(condition: Expr) -> Result<Expr> {
-    let passing = condition.transform_down(|part| {
+    let passing = change_down(condition, &mut |part| {
         Ok(match part {
             Expr::BinaryExpr(BinaryExpr { op: Operator::And | Operator::Or, .. }) => {
                 Transformed::no(part)
@@ -139,7 +134,7 @@ fn balanced(mut tests: Vec<Expr>, op: Operator) -> Expr {
 /// Whether a value has few parts.
 fn is_short(value: &Expr) -> bool {
     let mut parts = 0;
-    let counted = value.apply(|_| {
+    let counted = each_part(value, &mut |_| {
         parts += 1;
         let goes_on = parts <= PARTS_MAX;
         Ok(if goes_on { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })

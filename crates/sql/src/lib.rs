@@ -14,6 +14,7 @@ mod type_names;
 mod notation;
 mod advice;
 mod error;
+mod trees;
 mod parameters;
 mod syntax;
 mod plan_schema;

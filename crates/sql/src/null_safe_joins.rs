@@ -21,6 +21,8 @@ use datafusion::optimizer::{
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
+use crate::trees::change_plans_up;
+
 /// The rules of the optimizer, but for keys of joins that are equal where both are null.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let replace = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() == EqualKeys.name()
@@ -75,12 +77,12 @@ impl QueryPlanner for NullSafeKeys {
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let config = OptimizerContext::new();
-        let with_keys = plan.clone().transform_up_with_subqueries(|plan| match &plan {
+        let with_keys = change_plans_up(plan.clone(), &mut |plan| match &plan {
             LogicalPlan::Join(join) if join.on.is_empty() && join.filter.is_some() => {
                 ExtractEquijoinPredicate {}.rewrite(plan, &config)
             }
             _ => Ok(Transformed::no(plan)),
         })?;
-        DefaultPhysicalPlanner::default().create_physical_plan(&with_keys.data, session).await
+        DefaultPhysicalPlanner::default().create_physical_plan(&with_keys, session).await
     }
 }

@@ -12,11 +12,10 @@ use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Ty
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array};
 use arrow_schema::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, Projection,
     ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility,
@@ -24,6 +23,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::plan_schema::schema_of_expressions;
+use crate::trees::{change_parts, change_plans_up, change_up};
 
 /// Aggregates and window functions that hand on one of their inputs, or all.
 const HAND_ON: [&str; 8] =
@@ -35,18 +35,11 @@ pub struct OneNan;
 
 impl AnalyzerRule for OneNan {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let normalised = plan.transform_up_with_subqueries(|plan| {
+        change_plans_up(plan, &mut |plan| {
             let schema = schema_of_expressions(&plan);
-            // Literals are in names, too.
-            let names = NamePreserver::new(&plan);
-            let plan = plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let normalised = expr.transform_up(|expr| with(expr, &schema))?;
-                Ok(normalised.update_data(|expr| name.restore(expr)))
-            })?;
+            let plan = change_parts(plan, &mut |part| with(part, &schema))?;
             plan.map_data(LogicalPlan::recompute_schema)?.map_data(with_aggregates)
-        })?;
-        Ok(normalised.data)
+        })
     }
 
     fn name(&self) -> &str {
@@ -56,12 +49,12 @@ impl AnalyzerRule for OneNan {
 
 /// The expression, of coerced types, with what it computes of floats normalised.
 pub fn with_one_nan(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    Ok(expr.transform_up(|expr| with(expr, schema))?.data)
+    Ok(change_up(expr, &mut |part| with(part, schema))?.data)
 }
 
 /// The expression as it is written; undoes [`with_one_nan`], but for literals.
 pub fn without_one_nan(expr: Expr) -> Result<Expr> {
-    Ok(expr.transform_up(|expr| Ok(computed(expr)))?.data)
+    Ok(change_up(expr, &mut |part| Ok(computed(part)))?.data)
 }
 
 fn with(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

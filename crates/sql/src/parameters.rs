@@ -9,10 +9,9 @@ use std::collections::BTreeSet;
 
 use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field, FieldRef};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
@@ -21,6 +20,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
+use crate::trees::{change_parts, change_plans_up};
 
 /// The values of a query's placeholders. Each is an array of one value.
 ///
@@ -83,16 +83,7 @@ pub fn substituted(
 
 /// The plan with literals for the calls of those functions.
 pub fn with_literals(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let literals = plan.transform_up_with_subqueries(|plan| {
-        // Columns without a name of their own keep the one that the text gives them.
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let literal = expr.transform_up(as_literal)?;
-            Ok(literal.update_data(|expr| name.restore(expr)))
-        })
-    })?;
-    Ok(literals.data)
+    change_plans_up(plan, &mut |plan| change_parts(plan, &mut as_literal))
 }
 
 fn as_literal(expr: Expr) -> Result<Transformed<Expr>> {

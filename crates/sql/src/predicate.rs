@@ -1,12 +1,11 @@
 //! Conditions in SQL as predicates of the engine.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::DataType;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, DataFusionError};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -15,7 +14,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
-use datafusion::sql::sqlparser::ast::{self, visit_expressions};
+use datafusion::sql::sqlparser::ast;
 use drillcore::{
     Between, Error, ErrorKind, Interrupt, Predicate, Result, TableSchema, Zones, aside, type_name,
 };
@@ -31,6 +30,7 @@ use crate::narrow::{Narrowed, joined, narrow};
 use crate::one_nan::{normalised_rows, with_one_nan};
 use crate::session;
 use crate::syntax;
+use crate::trees::{Parsed, change_up, each_parsed, each_part};
 use crate::zones::ZoneTest;
 
 const NO_SUBQUERY: &str = "a condition cannot contain a subquery; run it as a query first, and write its values into \
@@ -67,11 +67,9 @@ pub struct Condition {
 /// The text may be as long as it likes, and then takes seconds: see [`predicate_interruptibly`].
 pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predicate>> {
     let parse = || {
-        let expr = syntax::expression(condition)?;
+        let mut expr = syntax::expression(condition)?;
         // Its tables would be looked for among none.
-        if visit_expressions(&expr.expr, is_query).is_break() {
-            return Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, NO_SUBQUERY)));
-        }
+        each_parsed(&mut expr.expr, &mut check_not_query)?;
         let columns = DFSchema::try_from(schema.columns.clone())?;
         let state = session::expressions();
         let expr = state.create_logical_expr_from_sql_expr(expr, &columns)?;
@@ -238,7 +236,7 @@ impl Predicate for Condition {
 fn identity(conditions: &[Expr]) -> std::result::Result<String, DataFusionError> {
     let mut quoted: Vec<String> = Vec::new();
     for condition in conditions {
-        condition.apply(|part| {
+        each_part(condition, &mut |part| {
             match part {
                 Expr::Column(column) => quoted.push(format!("{:?}", column.name)),
                 Expr::Literal(value, _) => quoted.push(format!("{:?}", value.to_string())),
@@ -267,7 +265,7 @@ fn check_constants(expr: &Expr) -> std::result::Result<(), DataFusionError> {
 /// Refuses what is no condition on single rows.
 pub fn check_plain(expr: &Expr) -> std::result::Result<(), DataFusionError> {
     let mut fault = None;
-    expr.apply(|part| {
+    each_part(expr, &mut |part| {
         fault = match part {
             Expr::AggregateFunction(function) => Some(format!(
                 "a condition applies to one row, so it cannot use {}; use a query",
@@ -281,9 +279,7 @@ pub fn check_plain(expr: &Expr) -> std::result::Result<(), DataFusionError> {
                 "the placeholder {} has no value; write the value instead",
                 placeholder.id
             )),
-            part if is_subquery(part) => {
-                Some(NO_SUBQUERY.to_string())
-            }
+            part if is_subquery(part) => Some(NO_SUBQUERY.to_string()),
             part if part.is_volatile_node() => Some(format!(
                 "a condition cannot use {part}, because its value differs between calls; compute it first and write the value"
             )),
@@ -297,13 +293,13 @@ pub fn check_plain(expr: &Expr) -> std::result::Result<(), DataFusionError> {
     }
 }
 
-/// Stops at an expression that has a query in it.
-fn is_query(expr: &ast::Expr) -> ControlFlow<()> {
-    match expr {
-        ast::Expr::Subquery(_) | ast::Expr::InSubquery { .. } | ast::Expr::Exists { .. } => {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
+/// Refuses an expression that has a query in it.
+fn check_not_query(part: Parsed) -> std::result::Result<(), DataFusionError> {
+    match part {
+        Parsed::Expr(
+            ast::Expr::Subquery(_) | ast::Expr::InSubquery { .. } | ast::Expr::Exists { .. },
+        ) => Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, NO_SUBQUERY))),
+        _ => Ok(()),
     }
 }
 
@@ -360,7 +356,7 @@ fn coerced(
     let mut expr = simplifier.coerce(expr, columns)?;
     for rewrite in state.analyzer().function_rewrites() {
         let config = state.config_options();
-        expr = expr.transform_up(|expr| rewrite.rewrite(expr, columns, config))?.data;
+        expr = change_up(expr, &mut |part| rewrite.rewrite(part, columns, config))?.data;
     }
     let expr = with_one_nan(with_checks(expr, columns)?, columns)?;
     with_computed_lists(with_exact_lists(expr)?)

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use datafusion::catalog::Session;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
@@ -17,6 +17,7 @@ use drillcore::{Error, ErrorKind};
 use futures::TryStreamExt;
 
 use crate::error::to_datafusion;
+use crate::trees::{change_up, each_part};
 
 /// The most different values that the answer of a query in an `IN` may have: they are all held.
 const VALUES_MAX: usize = 1 << 20;
@@ -37,7 +38,7 @@ pub fn columns(condition: &Expr) -> HashSet<Column> {
 /// Why the queries in a condition cannot be answered before its rows are known, if one cannot.
 pub fn check_answerable(condition: &Expr) -> Result<()> {
     let mut fault = None;
-    condition.apply(|part| {
+    each_part(condition, &mut |part| {
         fault = match (part, query_of(part)) {
             (_, Some(query)) if !query.outer_ref_columns.is_empty() => Some(
                 "has a subquery that refers to the sampled row; write it without, as in k in (select k from ...)",
@@ -66,7 +67,7 @@ pub async fn answered(condition: Expr, session: &dyn Session) -> Result<Expr> {
         answers.push(answer(part, session).await?);
     }
     let mut answers = answers.into_iter();
-    let answered = condition.transform_up(|part| match query_of(&part) {
+    let answered = change_up(condition, &mut |part| match query_of(&part) {
         None => Ok(Transformed::no(part)),
         Some(_) => {
             let answer = answers.next().expect("each query was answered");
@@ -156,7 +157,7 @@ fn query_of(expr: &Expr) -> Option<&Subquery> {
 /// The parts that are queries, from the bottom up.
 fn parts_with_queries(condition: &Expr) -> Vec<Expr> {
     let mut found = Vec::new();
-    let collected = condition.clone().transform_up(|part| {
+    let collected = change_up(condition.clone(), &mut |part| {
         if query_of(&part).is_some() {
             found.push(part.clone());
         }

@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use datafusion::common::Column;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
-use datafusion::logical_expr::expr_rewriter::{NamePreserver, replace_col};
+use datafusion::logical_expr::expr_rewriter::replace_col;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::trees::{change_parts, change_plans_up};
 
 /// Gives each value that such a query computes a name of its own; to be run once types have been brought together,
 /// which adds casts.
@@ -22,15 +24,7 @@ pub struct SubqueryNames;
 
 impl AnalyzerRule for SubqueryNames {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let named = plan.transform_up_with_subqueries(|plan| {
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let named = expr.transform_up(with_names)?;
-                Ok(named.update_data(|expr| name.restore(expr)))
-            })
-        })?;
-        Ok(named.data)
+        change_plans_up(plan, &mut |plan| change_parts(plan, &mut with_names))
     }
 
     fn name(&self) -> &str {

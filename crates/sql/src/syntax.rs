@@ -312,12 +312,10 @@ impl Dialect for Bound {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
-
-    use datafusion::sql::sqlparser::ast::visit_expressions_mut;
     use drillcore_sample::rng::Rng;
 
     use super::*;
+    use crate::trees::{Parsed, each_parsed};
 
     /// Infix operators from the loosest to the tightest, and how tightly each binds.
     const INFIX: [(&str, u8); 9] = [
@@ -374,12 +372,14 @@ mod tests {
 
     fn tree(text: &str) -> Expr {
         let mut parsed = expression(text).unwrap_or_else(|error| panic!("{text}: {error}")).expr;
-        let _ = visit_expressions_mut(&mut parsed, |expr| {
+        let bared = each_parsed(&mut parsed, &mut |part| {
+            let Parsed::Expr(expr) = part else { return Ok(()) };
             while let Expr::Nested(inner) = expr {
                 *expr = inner.as_ref().clone();
             }
-            ControlFlow::<()>::Continue(())
+            Ok(())
         });
+        bared.unwrap();
         parsed
     }
 

@@ -30,6 +30,7 @@ use crate::error::to_datafusion;
 use crate::scan_exec::Wanted;
 use crate::subqueries;
 use crate::table::{Table, Tables};
+use crate::trees::{change_plans_down, change_up};
 
 /// Plans relations that have a `TABLESAMPLE` clause.
 #[derive(Debug)]
@@ -161,7 +162,7 @@ fn table_of(scan: &TableScan) -> Option<Table> {
 
 impl AnalyzerRule for FilterBeforeSample {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let moved = plan.transform_down_with_subqueries(|plan| match plan {
+        change_plans_down(plan, &mut |plan| match plan {
             LogicalPlan::Filter(filter) if has_sample(&filter.input)? => {
                 let mut conditions = split_conjunction_owned(filter.predicate);
                 let input = Arc::unwrap_or_clone(filter.input);
@@ -172,8 +173,7 @@ impl AnalyzerRule for FilterBeforeSample {
                 }))
             }
             plan => Ok(Transformed::no(plan)),
-        })?;
-        Ok(moved.data)
+        })
     }
 
     fn name(&self) -> &str {
@@ -261,7 +261,7 @@ fn take_own(conditions: &mut Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> 
 }
 
 fn requalified(condition: Expr, relation: &TableReference) -> Result<Expr> {
-    let renamed = condition.transform(|expr| match expr {
+    let renamed = change_up(condition, &mut |expr| match expr {
         Expr::Column(column) => {
             Ok(Transformed::yes(Expr::Column(Column::new(Some(relation.clone()), column.name))))
         }

@@ -8,11 +8,10 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue, Spans};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, disjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Subquery, lit, when,
@@ -22,6 +21,7 @@ use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
 use crate::plan_schema::schema_of_expressions;
+use crate::trees::{any_part, change_expressions, change_plans_up, change_up, each_expression};
 
 /// The rule, to be run once types have been brought together.
 #[derive(Debug)]
@@ -29,17 +29,15 @@ pub struct UnknownMemberships;
 
 impl AnalyzerRule for UnknownMemberships {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let told = plan.transform_up_with_subqueries(|plan| {
+        change_plans_up(plan, &mut |plan| {
             if !plan.expressions().iter().any(has_membership) {
                 return Ok(Transformed::no(plan));
             }
             let LogicalPlan::Filter(filter) = plan else {
                 // Optimisers make conditions of what joins and other queries compute.
                 let schema = schema_of_expressions(&plan);
-                let names = NamePreserver::new(&plan);
-                return plan.map_expressions(|expr| {
-                    let name = names.save(&expr);
-                    Ok(Transformed::yes(name.restore(of_three_values(expr, &schema)?)))
+                return change_expressions(plan, &mut |expr| {
+                    Ok(Transformed::yes(of_three_values(expr, &schema)?))
                 });
             };
             let schema = Arc::clone(filter.input.schema());
@@ -49,8 +47,7 @@ impl AnalyzerRule for UnknownMemberships {
             let condition = condition.expect("there was one");
             let filter = Filter::try_new(condition, filter.input)?;
             Ok(Transformed::yes(LogicalPlan::Filter(filter)))
-        })?;
-        Ok(told.data)
+        })
     }
 
     fn name(&self) -> &str {
@@ -59,8 +56,7 @@ impl AnalyzerRule for UnknownMemberships {
 }
 
 fn has_membership(expr: &Expr) -> bool {
-    let found = expr.exists(|part| Ok(matches!(part, Expr::InSubquery(_))));
-    found.expect("looking does not fail")
+    any_part(expr, &|part| matches!(part, Expr::InSubquery(_)))
 }
 
 /// A condition that passes the same rows: for those, unknown is the same as false.
@@ -84,7 +80,7 @@ fn passing(condition: Expr, schema: &DFSchema) -> Result<Expr> {
 
 /// The expression with each membership in it true, false or unknown.
 fn of_three_values(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    let told = expr.transform_up(|part| match part {
+    let told = change_up(expr, &mut |part| match part {
         Expr::InSubquery(within) => {
             let negated = within.negated;
             let membership = Membership::of(within, schema)?;
@@ -172,11 +168,9 @@ impl<'a> Membership<'a> {
     /// Refuses a query that would give other values where it is asked twice.
     fn check_same_each_time(&self) -> Result<()> {
         let mut is_volatile = false;
-        self.query.subquery.apply_with_subqueries(|plan| {
-            plan.apply_expressions(|expr| {
-                is_volatile |= expr.is_volatile();
-                Ok(TreeNodeRecursion::Continue)
-            })
+        each_expression(&self.query.subquery, &mut |expr| {
+            is_volatile |= expr.is_volatile();
+            Ok(())
         })?;
         match is_volatile {
             false => Ok(()),
@@ -211,7 +205,7 @@ impl<'a> Membership<'a> {
 
     /// `x`, as the query may name it.
     fn value_inside(&self) -> Result<Expr> {
-        let inside = self.value.clone().transform_up(|part| match part {
+        let inside = change_up(self.value.clone(), &mut |part| match part {
             Expr::Column(column) => {
                 let field = Arc::clone(self.schema.field_from_column(&column)?);
                 Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
