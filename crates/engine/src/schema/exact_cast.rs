@@ -182,12 +182,10 @@ fn cast(values: &ArrayRef, to: &DataType) -> std::result::Result<ArrayRef, Arrow
     }
 }
 
-/// Dictionaries of other than texts as plain values, so that values can be compared.
+/// Dictionaries as plain values, of which only those are looked at that rows have.
 fn flat(values: &ArrayRef) -> ArrayRef {
     match values.data_type() {
-        DataType::Dictionary(_, plain) if !matches!(kind(plain), Kind::Text | Kind::Bytes) => {
-            cast(values, plain).unwrap_or_else(|_| values.clone())
-        }
+        DataType::Dictionary(_, plain) => cast(values, plain).unwrap_or_else(|_| values.clone()),
         _ => values.clone(),
     }
 }

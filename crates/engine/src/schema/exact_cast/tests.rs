@@ -1,9 +1,9 @@
-use arrow_array::types::{Int8Type, UInt32Type};
+use arrow_array::types::{Int8Type, Int64Type, UInt32Type};
 use arrow_array::{
     BinaryArray, BooleanArray, Date32Array, Date64Array, Decimal128Array, DictionaryArray,
-    Float32Array, Float64Array, Int32Array, Int64Array, LargeBinaryArray, StringArray,
-    StringViewArray, TimestampMicrosecondArray, TimestampMillisecondArray,
-    TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
+    Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, LargeBinaryArray,
+    LargeStringArray, StringArray, StringViewArray, TimestampMicrosecondArray,
+    TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
 };
 use arrow_buffer::Buffer;
 use arrow_cast::display::array_value_to_string;
@@ -207,6 +207,25 @@ fn more_text_than_one_array_holds_is_an_error_that_says_so() {
         let error = exact_cast(&values, &to, "x").err().expect("refused").to_string();
         assert!(error.contains("\"x\" have more than 2 GiB in total"), "{error}");
     }
+}
+
+#[test]
+fn of_a_dictionary_only_what_rows_have_is_looked_at() {
+    // An entry of three GiB, which no row has, and more entries than there are codes of 31 bits.
+    let end = 3 << 30;
+    let offsets = OffsetBuffer::new(vec![0, end, end + 2].into());
+    let texts = Buffer::from_vec(vec![b'x'; end as usize + 2]);
+    let texts = Arc::new(LargeStringArray::new(offsets, texts, None));
+    let by_code: ArrayRef = Arc::new(DictionaryArray::<UInt32Type>::new(vec![1; 10].into(), texts));
+    let cast = exact_cast(&by_code, &DataType::Utf8, "x").unwrap();
+    assert_eq!(cast.values.as_ref(), &StringArray::from(vec!["xx"; 10]) as &dyn Array);
+
+    let entries = Arc::new(Int8Array::from(vec![7; (1 << 31) + 1]));
+    let by_code: ArrayRef =
+        Arc::new(DictionaryArray::<Int64Type>::new(vec![1 << 31; 3].into(), entries));
+    let cast = exact_cast(&by_code, &DataType::Int64, "x").unwrap();
+    assert_eq!(cast.values.as_ref(), &Int64Array::from(vec![7; 3]) as &dyn Array);
+    assert!(cast.unfit.is_empty());
 }
 
 #[test]
