@@ -1,6 +1,6 @@
 //! A key range costs what it holds, not what the buffer holds.
 
-use drillcore::{Database, Options, Selection, Table};
+use drillcore::{Database, Options, SampleRequest, Selection, Table};
 use drillcore_testkit::at_rest::wait_for_rest;
 use drillcore_testkit::event_table::{Events, id_range, sample_ids, scan_ids};
 
@@ -43,6 +43,10 @@ fn check_ten_row_range(db: &Database, table: &Table, how: &str) {
     );
     assert!(scanned >= 10, "a counter that counts");
     assert!(scanned.max(counted).max(sampled) < 1_000, "{how}: {scanned}, {counted}, {sampled}");
+    let request =
+        SampleRequest { selection: range, n: 1_000, replace: true, ..SampleRequest::default() };
+    let (_, report) = snapshot.sample_with_report(&request).unwrap();
+    assert_eq!(report.attempts, 1_000, "{how}: each number drawn is a row");
     let (all, whole) = examined(db, || scan_ids(&snapshot, &Selection::default()).len() as u64);
     assert!(whole >= all, "a scan of everything examines everything: {whole}");
 }
