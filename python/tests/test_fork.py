@@ -72,6 +72,24 @@ def test_a_fork_that_ends_or_reads_harms_nobody(tmp_path: Path, durability: str,
         assert len(db.table("t")) == 10
 
 
+def test_forks_draw_other_samples_than_their_parent_and_each_other() -> None:
+    program = """
+        import os, sys, drillcore
+        t = drillcore.open(":memory:").create_table("t", {"k": "int64"}, key="k")
+        t.append([{"k": k} for k in range(10_000)])
+        t.sample(1)
+        forks = [os.fork() for _ in range(2)]
+        print(os.getpid(), t.sample(20).arrow()["k"].to_pylist(), flush=True)
+        if 0 not in forks:
+            for fork in forks:
+                os.waitpid(fork, 0)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    samples = [line.split(maxsplit=1)[1] for line in done.stdout.splitlines()]
+    assert len(samples) == len(set(samples)) == 4
+
+
 def test_a_parent_can_open_anew_while_its_fork_lives(tmp_path: Path) -> None:
     path = tmp_path / "db"
     program = f"""

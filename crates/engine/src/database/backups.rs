@@ -12,7 +12,7 @@ use crate::catalog::backup::{back_up, back_up_beside, restore as restore_into};
 use crate::catalog::backup_target::{BackupResult, BackupTarget};
 use crate::database::handles::{Database, Opened};
 use crate::error::{Error, Result};
-use crate::read::sample::fresh_seed;
+use crate::read::fresh_seed::fresh_seed;
 use crate::roles::opening::database_path::check_path;
 
 impl Database {

@@ -14,6 +14,7 @@ pub mod sets;
 pub mod whole_rows;
 pub mod get;
 pub mod request;
+pub mod fresh_seed;
 pub mod shown;
 pub mod staying;
 pub mod draw;

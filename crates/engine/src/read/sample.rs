@@ -15,6 +15,7 @@ use drillcore_sample::rng::Rng;
 use crate::error::{Error, Result};
 use crate::read::arrivals::Arrivals;
 use crate::read::draw::{ByNumber, Drawn, Draws, Probability, SamplingUnit, drawable};
+use crate::read::fresh_seed::fresh_seed;
 use crate::read::request::{SampleReport, SampleRequest, ShareRequest};
 use crate::read::shown::{rows_pass, show, threads_of};
 use crate::read::snapshot::TableSnapshot;
@@ -155,9 +156,4 @@ fn with_column(rows: &RecordBatch, name: &str, values: Vec<f64>) -> Result<Recor
     columns.push(Arc::new(Float64Array::from(values)));
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
     Ok(batch.expect("one number a row"))
-}
-
-/// A fresh seed, from the operating system.
-pub fn fresh_seed() -> u64 {
-    getrandom::u64().expect("the operating system gives random numbers")
 }

@@ -25,7 +25,7 @@ use crate::catalog::tables::{self, Known};
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::closing::{Workers, close};
 use crate::maintenance::scheduler::{self, Duty};
-use crate::read::sample::fresh_seed;
+use crate::read::fresh_seed::fresh_seed;
 use crate::read::snapshot::Snapshot;
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;

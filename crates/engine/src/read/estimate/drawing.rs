@@ -20,7 +20,7 @@ use crate::read::estimate::request::{EstimateRequest, ROUND_MIN, Stop, USUAL_DRA
 use crate::read::estimate::result::Estimate;
 use crate::read::estimate::tally::Tally;
 use crate::read::estimate::unreached::named;
-use crate::read::sample::fresh_seed;
+use crate::read::fresh_seed::fresh_seed;
 use crate::read::scan::ScanRequest;
 use crate::read::shown::rows_at_a_time;
 use crate::read::snapshot::TableSnapshot;
