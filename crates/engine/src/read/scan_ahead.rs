@@ -1,11 +1,11 @@
 //! Several threads that scan partitions ahead of who reads them, in key order. One of them is the reader's own.
 //!
 //! The reader hands out partitions in order, never more than [`PARTITIONS_PER_THREAD`] for each thread, and each
-//! has a queue of its own of at most [`BATCHES_AHEAD`] batches. No more are read once those of all queues have
-//! [`BYTES_AHEAD`] for each thread, but of the partition that the reader is at, which goes on with [`FRONT_BYTES_AHEAD`] of its own. So memory is
-//! bounded however slow the reader is: by these and two batches for each thread. Many scans at once have as many partitions
-//! together as a few have, and each has one at least ([`ReadMemory`]). Partitions are begun in order, so the one that the reader waits for
-//! is always somebody's work.
+//! has a queue of its own of at most [`BATCHES_AHEAD`] batches. No more are read once those of all scans together have
+//! [`BYTES_AHEAD`] for each thread of this one, but for [`CROWDED_BYTES_AHEAD`] of each scan, and for the partition that the reader
+//! is at, of which all scans share [`FRONT_BYTES_AHEAD`]. So memory is bounded however slow readers are, and however many: by these and
+//! two batches for each thread. Many scans at once have as many partitions together as a few have, and each has one at least
+//! ([`ReadMemory`]). Partitions are begun in order, so the one that the reader waits for is always somebody's work.
 //!
 //! Instead of waiting, the reader scans partitions itself, unless rows are tested: then a batch may be long in coming, while
 //! those that it waited for are ready. Rows of few columns are read about as fast as they are handed from core to core, so a
@@ -37,11 +37,13 @@ use crate::select::read_memory::{Ahead, ReadMemory};
 const PARTITIONS_PER_THREAD: usize = 2;
 /// Batches of a partition that wait for the reader: of most partitions all, so that its thread goes on to the next.
 const BATCHES_AHEAD: usize = 64;
-/// No more are read while those of all partitions that wait have this many bytes for each thread, ...
+/// No more are read while the batches of all scans that wait for readers have this many bytes for each thread of the scan, ...
 const BYTES_AHEAD: usize = 16 << 20;
-/// ... and at least these ...
+/// ... and at least these, ...
 const BYTES_AHEAD_MIN: usize = 64 << 20;
-/// ... and those of the partition that the reader is at this many.
+/// ... and its own have these, so that scans whose readers rest leave others some, ...
+const CROWDED_BYTES_AHEAD: usize = 2 << 20;
+/// ... and those of the partition that its reader is at have their part of these.
 const FRONT_BYTES_AHEAD: usize = 8 << 20;
 /// How often a thread looks whether they have fewer.
 const ROOM_POLL: Duration = Duration::from_millis(1);
@@ -57,32 +59,52 @@ const STACK_BYTES: usize = 8 << 20;
 /// A batch of a partition, or its end.
 type Message = Result<Option<RecordBatch>>;
 
-/// What the batches that wait for the reader take.
+/// What the batches of a scan that wait for its reader take.
 #[derive(Debug)]
 struct Waiting {
-    /// Bytes, of all partitions, and how many there may be.
+    /// Bytes, of all its partitions.
     bytes: AtomicUsize,
+    /// How many there may be, of all scans.
     bytes_max: usize,
     /// The number of the partition that the reader is at.
     front: AtomicU64,
+    of_all: Arc<ReadMemory>,
 }
 
 impl Waiting {
-    fn new(threads: usize) -> Waiting {
+    fn new(threads: usize, of_all: Arc<ReadMemory>) -> Waiting {
         let bytes_max = threads.saturating_mul(BYTES_AHEAD).max(BYTES_AHEAD_MIN);
-        Waiting { bytes: AtomicUsize::new(0), bytes_max, front: AtomicU64::new(0) }
+        of_all.scan_begins();
+        Waiting { bytes: AtomicUsize::new(0), bytes_max, front: AtomicU64::new(0), of_all }
     }
 
     fn has_room(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) < self.bytes_max
+        self.of_all.bytes_ahead() < self.bytes_max
+            || self.bytes.load(Ordering::Relaxed) < CROWDED_BYTES_AHEAD
+    }
+
+    /// Whether the partition that the reader is at has room for one more batch.
+    fn front_has_room(&self, own_bytes: usize) -> bool {
+        own_bytes == 0 || own_bytes < FRONT_BYTES_AHEAD / self.of_all.scans()
     }
 
     fn add(&self, message: &Message) {
-        self.bytes.fetch_add(message_bytes(message), Ordering::Relaxed);
+        let bytes = message_bytes(message);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.of_all.add_ahead(bytes);
     }
 
     fn remove(&self, message: &Message) {
-        self.bytes.fetch_sub(message_bytes(message), Ordering::Relaxed);
+        let bytes = message_bytes(message);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.of_all.remove_ahead(bytes);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.of_all.remove_ahead(*self.bytes.get_mut());
+        self.of_all.scan_ends();
     }
 }
 
@@ -212,7 +234,7 @@ impl ScanAhead {
             handed_out_max: threads * PARTITIONS_PER_THREAD,
             numbers: 0,
             memory: whole.memory().clone(),
-            waiting: Arc::new(Waiting::new(threads)),
+            waiting: Arc::new(Waiting::new(threads, whole.memory().clone())),
             scans: Some(sender),
             to_scan: scans.clone(),
             own: Vec::new(),
@@ -394,6 +416,6 @@ impl PartitionToScan {
     fn has_room(&self) -> bool {
         self.waiting.has_room()
             || (self.waiting.front.load(Ordering::Relaxed) == self.number
-                && self.own_bytes.load(Ordering::Relaxed) < FRONT_BYTES_AHEAD)
+                && self.waiting.front_has_room(self.own_bytes.load(Ordering::Relaxed)))
     }
 }

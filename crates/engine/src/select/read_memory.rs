@@ -32,9 +32,13 @@ pub struct ReadMemory {
     held: MemoryMeter,
     /// In the order in which they were kept.
     lists: Mutex<VecDeque<Weak<KeptList>>>,
+    /// Scans with several threads.
+    scans: AtomicUsize,
     /// How many partitions are scanned ahead, and may be.
     partitions: AtomicUsize,
     partitions_max: usize,
+    /// The bytes of what was scanned ahead and not read.
+    bytes_ahead: AtomicUsize,
     /// Threads of a scan that names no number, where those are not one per core.
     scan_threads: Option<usize>,
     /// Threads that find out what spares later reads work. Closing ends them.
@@ -62,7 +66,7 @@ impl ReadMemory {
     pub fn new(list_bytes_max: u64, direct_io: bool) -> Arc<ReadMemory> {
         let (held, lists) = (MemoryMeter::default(), Mutex::default());
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let partitions = AtomicUsize::new(0);
+        let [scans, partitions, bytes_ahead] = [const { AtomicUsize::new(0) }; 3];
         let threads = ThreadsBeside::default();
         let scan_threads = direct_io.then_some((2 * cores).max(SCAN_THREADS_MIN));
         let partitions_max = (cores * PARTITIONS_PER_CORE).max(PARTITIONS_MIN);
@@ -70,8 +74,10 @@ impl ReadMemory {
             list_bytes_max,
             held,
             lists,
+            scans,
             partitions,
             partitions_max,
+            bytes_ahead,
             scan_threads,
             threads,
         })
@@ -87,6 +93,36 @@ impl ReadMemory {
         let before = self.partitions.fetch_add(1, Ordering::Relaxed);
         let ahead = Ahead(self.clone());
         (!has_one || before < self.partitions_max).then_some(ahead)
+    }
+
+    /// Counts one more scan with several threads.
+    pub fn scan_begins(&self) {
+        self.scans.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one less.
+    pub fn scan_ends(&self) {
+        self.scans.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many there are.
+    pub fn scans(&self) -> usize {
+        self.scans.load(Ordering::Relaxed)
+    }
+
+    /// Counts what such a scan has read ahead.
+    pub fn add_ahead(&self, bytes: usize) {
+        self.bytes_ahead.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts what no longer waits for a reader.
+    pub fn remove_ahead(&self, bytes: usize) {
+        self.bytes_ahead.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// What all scans have read ahead and not handed on, in bytes.
+    pub fn bytes_ahead(&self) -> usize {
+        self.bytes_ahead.load(Ordering::Relaxed)
     }
 
     /// The bytes of all lists that are kept.

@@ -545,6 +545,48 @@ fn many_slow_scans_read_no_more_ahead_than_a_few() {
     }
 }
 
+#[test]
+fn many_slow_scans_of_long_rows_hold_about_what_one_may() {
+    const ROW_BYTES: usize = 1 << 10;
+    const ROWS: usize = 40_000;
+    const SCANS: usize = 20;
+    const BATCH_ROWS: usize = 512;
+    let db = Database::in_memory(Options::default()).unwrap();
+    let columns = schema_of(&[("value", DataType::Int64, false), ("text", DataType::Utf8, false)]);
+    let table = db.create_table("long", TableSpec::new(columns.clone(), ["value"])).unwrap();
+    for start in (0..ROWS).step_by(1_000) {
+        // All pass the test.
+        let values = (start as i64..start as i64 + 1_000).map(|value| 3 * value);
+        let values: ArrayRef = Arc::new(values.collect::<Int64Array>());
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(ROW_BYTES); 1_000]));
+        let batch = RecordBatch::try_new(columns.clone(), vec![values, texts]).unwrap();
+        table.append(&batch, OnError::Raise).unwrap();
+    }
+    let (snapshot, test) = (table.snapshot().unwrap(), Arc::new(Thirds::new()));
+    let request = ScanRequest {
+        selection: Selection { predicate: Some(test.clone()), ..Default::default() },
+        threads: Some(2),
+        partition_rows: Some(ROWS as u64 / 2),
+        batch_rows: Some(BATCH_ROWS),
+        ..Default::default()
+    };
+    let begin = |_| {
+        let mut scan = snapshot.scan(request.clone()).unwrap();
+        let rows = scan.next().unwrap().unwrap().num_rows();
+        (scan, rows)
+    };
+    let begun: Vec<(Scan, usize)> = (0..SCANS).map(begin).collect();
+    let waiting = tested_until_all_wait(&test) as usize * ROW_BYTES;
+    // What one scan may hold, what each and all may beyond it, and a batch per thread and reader.
+    let of_scans = (64 << 20) + SCANS * (2 << 20) + (8 << 20);
+    let most = of_scans + SCANS * 3 * BATCH_ROWS * ROW_BYTES;
+    assert!(waiting < most, "{waiting} bytes wait, of {most}");
+    assert!(most < SCANS * ROWS / 2 * ROW_BYTES * 2 / 3, "else the test says nothing");
+    for (scan, first) in begun {
+        assert_eq!(first + rest_of(scan), ROWS);
+    }
+}
+
 /// How many rows are left of a scan.
 fn rest_of(scan: Scan) -> usize {
     scan.map(|batch| batch.unwrap().num_rows()).sum()
