@@ -597,7 +597,7 @@ pub struct Sample {
     /// Add a column with the probability of each row.
     #[arg(long)]
     pub with_probability: bool,
-    /// Seed: the same seed on unchanged data gives the same rows.
+    /// Seed: repeats the sample on the same named snapshot (--at).
     #[arg(long)]
     pub seed: Option<u64>,
     /// Number of threads that read the drawn rows, at least 16,384 rows per thread; by default one.
@@ -645,7 +645,7 @@ pub struct Estimate {
     /// Apply the confidence level to all intervals together, over groups and aggregates.
     #[arg(long)]
     pub simultaneous: bool,
-    /// Seed: the same seed on unchanged data gives the same estimate.
+    /// Seed: repeats the estimate on the same named snapshot (--at).
     #[arg(long)]
     pub seed: Option<u64>,
     #[command(flatten)]

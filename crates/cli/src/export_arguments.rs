@@ -68,7 +68,7 @@ pub struct SampleOptions {
     /// Add a column with the probability of each row.
     #[arg(long, requires = "n")]
     pub with_probability: bool,
-    /// Seed: the same seed on unchanged data gives the same rows.
+    /// Seed: repeats the sample on the same named snapshot (--at).
     #[arg(long, requires = "n")]
     pub seed: Option<u64>,
 }
