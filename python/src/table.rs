@@ -296,7 +296,7 @@ impl Table {
         batch.map(|batch| self.append_batch(py, &batch, skip, fill_nulls)).transpose()
     }
 
-    /// Deletes by key, one array a key column; returns the number of rows and the commit.
+    /// Deletes by key, one array per key column; returns the number of rows and the commit.
     fn delete(&self, py: Python<'_>, keys: Vec<ArrowArray>) -> PyResult<(u64, u64)> {
         let keys = into_arrays(keys);
         self.deleting(py, "delete", |writer| writer.delete(&keys))

@@ -1,6 +1,6 @@
 //! Rows as they arrive at an incremental index: the two schemas that such indexes are measured with.
 //!
-//! `basic` has eight dimensions and four numbers a row, `simple float` a time and one number. The dimensions take their
+//! `basic` has eight dimensions and four numbers per row, `simple float` a time and one number. The dimensions take their
 //! values in turn, at random, by a power law, with nulls, and as lists, which are joined here. Times rise, each
 //! other than the last, so a rollup by the millisecond folds no two rows and has all the work.
 
@@ -192,7 +192,7 @@ mod tests {
     fn rows_are_as_long_as_those_that_were_measured_elsewhere() {
         let batches = Columns::Basic.generate(20_000, 1);
         assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 20_000);
-        // 84.6 bytes a row were counted of floats of four bytes and lists without commas.
+        // 84.6 bytes per row were counted of floats of four bytes and lists without commas.
         let bytes = raw_bytes(&batches) as f64 / 20_000.0;
         assert!((85.0..110.0).contains(&bytes), "{bytes}");
         assert_eq!(raw_bytes(&Columns::SimpleFloat.generate(1_000, 1)), 16_000);

@@ -58,7 +58,7 @@ pub fn create_minutes(db: &Database) -> Result<Table> {
     Ok(db.create_table(MINUTES, spec)?)
 }
 
-/// Appends batches, one a commit, from several threads that each take the next.
+/// Appends batches, one per commit, from several threads that each take the next.
 pub fn append_all(table: &Table, batches: &[RecordBatch], threads: u32) -> Result<()> {
     let next = AtomicUsize::new(0);
     let work = || {

@@ -1,4 +1,4 @@
-//! Bench `ingest`: how many rows a second go in.
+//! Bench `ingest`: how many rows per second go in.
 
 use std::hint::black_box;
 use std::time::Instant;

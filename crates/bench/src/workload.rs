@@ -17,7 +17,7 @@ const SETS: [(&str, u64); 4] =
 pub const TENTH: &str = "tenth";
 /// The other rows are spread evenly over so many sets.
 const OTHER_SETS: usize = 100;
-/// 1,000 rows a minute.
+/// 1,000 rows per minute.
 const MS_PER_ROW: i64 = 60;
 const NOTE_BYTES: usize = 60;
 /// 32 letters, so that 5 random bits make one.

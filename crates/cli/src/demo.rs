@@ -288,7 +288,7 @@ fn compare(snapshot: &Snapshot, rows: u64, interrupt: &Interrupt) -> Result<(), 
         100.0 * estimate.sampled as f64 / estimate.population as f64,
         shown(took)
     ))?;
-    print_one(Style::Table, RecordBatch::try_from_iter(columns).expect("one row a carrier"))
+    print_one(Style::Table, RecordBatch::try_from_iter(columns).expect("one row per carrier"))
 }
 
 /// A departure by its key.

@@ -56,7 +56,7 @@ pub fn tables(
         ("segments", number(&|name| Some(stored(stats, name)?.segments))),
         ("bytes", number(&|name| Some(stored(stats, name)?.segment_bytes))),
     ];
-    Ok(RecordBatch::try_from_iter(columns).expect("one value a table"))
+    Ok(RecordBatch::try_from_iter(columns).expect("one value per table"))
 }
 
 /// What a table is, in a few lines. Counts its rows.
@@ -140,7 +140,7 @@ pub fn columns(schema: &TableSchema) -> RecordBatch {
             Arc::new(StringArray::from_iter_values(fields.iter().map(|field| role(field.name())))),
         ),
     ];
-    RecordBatch::try_from_iter(columns).expect("one value a column")
+    RecordBatch::try_from_iter(columns).expect("one value per column")
 }
 
 fn stored<'a>(stats: &'a Stats, table: &str) -> Option<&'a drillcore::TableStats> {

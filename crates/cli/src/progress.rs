@@ -11,7 +11,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 /// How often a bar looks how far a call is.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A style in which `{rate}` is the whole number of rows a second.
+/// A style in which `{rate}` is the whole number of rows per second.
 pub fn style(template: &str) -> ProgressStyle {
     let rate = |state: &ProgressState, out: &mut dyn Write| {
         // The bar leaves out what cannot be written.

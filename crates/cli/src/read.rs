@@ -188,7 +188,7 @@ pub fn sets(arguments: Sets, interrupt: Interrupt) -> Result<(), Fault> {
     ]);
     let rows = Arc::new(UInt64Array::from(sets.rows));
     let batch = RecordBatch::try_new(Arc::new(schema), vec![sets.values, rows]);
-    print_one(arguments.output.output, batch.expect("one count a set"))
+    print_one(arguments.output.output, batch.expect("one count per set"))
 }
 
 /// Prints the result of one query.
@@ -231,7 +231,7 @@ pub fn tables(arguments: Tables, interrupt: Interrupt) -> Result<(), Fault> {
         ("set", text(|schema| Some(column_names(schema, &[schema.set_column()?])))),
         ("rows", Arc::new(UInt64Array::from(rows))),
     ];
-    let batch = RecordBatch::try_from_iter(columns).expect("one value a table");
+    let batch = RecordBatch::try_from_iter(columns).expect("one value per table");
     print_one(arguments.output.output, batch)
 }
 

@@ -45,7 +45,7 @@ pub fn sets(schema: &TableSchema, names: &[String], with_null: bool) -> Result<A
     parse(StringArray::from(names), field.data_type(), field.name())
 }
 
-/// A whole key, one value a key column; the engine knows whether some may be left off.
+/// A whole key, one value per key column; the engine knows whether some may be left off.
 pub fn key(schema: &TableSchema, values: &[String]) -> Result<Vec<ArrayRef>, Fault> {
     key_values(schema, values.iter().map(String::as_str))
 }

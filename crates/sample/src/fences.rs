@@ -12,7 +12,7 @@ const TABLE_WORTH: usize = 1 << TABLE_BITS;
 
 /// Prefix sums of the pieces' counts.
 ///
-/// Built once for a selection and shared by all draws from it. Holds 8 bytes a piece.
+/// Built once for a selection and shared by all draws from it. Holds 8 bytes per piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fences {
     /// `starts[i]` counts the positions before piece `i`, of one piece more than there are; never falls. So a piece's start is found

@@ -1,4 +1,4 @@
-//! What the events of a rollup table become in the model: one row a key, folded event by event.
+//! What the events of a rollup table become in the model: one row per key, folded event by event.
 
 use std::sync::Arc;
 

@@ -255,7 +255,7 @@ impl Shape {
         RecordBatch::try_new(schema.clone(), columns).expect("rows fit their own shape")
     }
 
-    /// Keys as one array a key column.
+    /// Keys as one array per key column.
     pub fn key_arrays(&self, keys: &[Vec<Cell>]) -> Vec<ArrayRef> {
         let column = |(position, &column): (usize, &usize)| {
             let cells: Vec<Cell> = keys.iter().map(|key| key[position].clone()).collect();

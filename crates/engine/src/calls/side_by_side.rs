@@ -55,7 +55,7 @@ pub fn side_by_side<T: Send>(
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
-/// How many threads a call takes that was asked for some, by default one a core, where each should have
+/// How many threads a call takes that was asked for some, by default one per core, where each should have
 /// `items_per_thread` at least.
 pub fn threads_for(asked: Option<usize>, items: u64, items_per_thread: u64) -> Result<usize> {
     let most = usize::try_from(items / items_per_thread).unwrap_or(usize::MAX).max(1);

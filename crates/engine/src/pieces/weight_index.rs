@@ -14,7 +14,7 @@ use drillcore_format::weight::{NoWeight, load, rows_of_units, running_sums, unit
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Rows between two sums: a quarter of a byte a row, and a few cache lines to add up.
+/// Rows between two sums: a quarter of a byte per row, and a few cache lines to add up.
 const STRIDE: usize = 64;
 /// Units that are looked for together, so that the processor waits for what memory has of all of them at once.
 const TOGETHER: usize = 64;

@@ -23,7 +23,7 @@ use drillcore_format::schema::{Granularity, MergePolicy, Metric, MetricKind, Rol
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::batch_coder::BatchCoder;
 
-/// One partial row an event, in the order of the batch, which has exactly the columns of the events.
+/// One partial row per event, in the order of the batch, which has exactly the columns of the events.
 pub fn partial_rows(
     layout: &Layout,
     rollup: &Rollup,

@@ -302,7 +302,7 @@ impl PartitionScan {
             if passes.true_count() > 0 {
                 let wanted: Vec<usize> = (0..schema.fields().len()).collect();
                 let batch = batch.project(&wanted).expect("the batch has the columns wanted");
-                let batch = filter_record_batch(&batch, &passes).expect("one answer a row");
+                let batch = filter_record_batch(&batch, &passes).expect("one answer per row");
                 let passes = Some(passes.values().clone());
                 return Ok(Some((batch, Stored { rows, passes })));
             }

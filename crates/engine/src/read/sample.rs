@@ -60,7 +60,7 @@ impl TableSnapshot {
         if let Some(test) = &test {
             let passes = rows_pass(self, &selected, test, &places, &request.interrupt)?;
             let mut passes = passes.into_iter();
-            places.retain(|_| passes.next().expect("one answer a row"));
+            places.retain(|_| passes.next().expect("one answer per row"));
         }
         show(self, &selected, &columns, &places, None, &request.interrupt)
     }
@@ -155,5 +155,5 @@ fn with_column(rows: &RecordBatch, name: &str, values: Vec<f64>) -> Result<Recor
     let mut columns = rows.columns().to_vec();
     columns.push(Arc::new(Float64Array::from(values)));
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
-    Ok(batch.expect("one number a row"))
+    Ok(batch.expect("one number per row"))
 }

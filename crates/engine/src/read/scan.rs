@@ -96,7 +96,7 @@ impl TableSnapshot {
         whole.partition_by_keys(whole.worth(request.partition_rows).min(count))
     }
 
-    /// Whether a scan, or a cut into partitions, begins with a look for each selected row in newer pieces, once a snapshot: of sets in
+    /// Whether a scan, or a cut into partitions, begins with a look for each selected row in newer pieces, once per snapshot: of sets in
     /// a table whose rows are replaced.
     pub fn resolves_before_scan(&self, selection: &Selection) -> Result<bool> {
         Ok(self.resolves_first(&selection.check(&self.table().schema)?.scope))

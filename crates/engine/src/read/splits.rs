@@ -65,7 +65,7 @@ impl TableSnapshot {
     /// steps of 2⁻³².
     ///
     /// Costs the ends of the selection in every piece where indexes answer it; a predicate that they do not answer, and an
-    /// upsert table, cost a pass over the selection, once a snapshot, and sets without an index one over their members.
+    /// upsert table, cost a pass over the selection, once per snapshot, and sets without an index one over their members.
     ///
     /// # Errors
     /// `NotFound` if the column is no weight, which none of a rollup table is, and as [`TableSnapshot::count`].

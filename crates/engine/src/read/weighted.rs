@@ -247,7 +247,7 @@ impl Weighted {
     }
 
     /// The running sums of a piece's live rows: of few erased intervals from those of all rows, of many in one pass over the
-    /// weights, once a piece and erasure.
+    /// weights, once per piece and erasure.
     fn live_weights(&self, piece: &Piece, erased: &ErasedRows) -> Result<Arc<LiveWeights>> {
         erased.weights(self.weight, self.columns, || {
             if (erased.intervals() as u64) < piece.rows() / ROWS_PER_LOOKUP {

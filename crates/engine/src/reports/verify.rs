@@ -31,7 +31,7 @@ pub struct VerifyReport {
     pub rows: u64,
     /// As `rows`.
     pub bytes: u64,
-    /// One message a damaged segment; empty if all is well.
+    /// One message per damaged segment; empty if all is well.
     pub faults: Vec<String>,
 }
 

@@ -97,7 +97,7 @@ pub fn delete_selected(
     Ok(DeleteResult { rows, lsn: erased.lsn })
 }
 
-/// Deletes the rows of the upsert table `name` with the given keys, one array a key column, in one commit. Keys without a
+/// Deletes the rows of the upsert table `name` with the given keys, one array per key column, in one commit. Keys without a
 /// row are passed over. Writers of the table wait while the keys are looked up.
 pub fn delete_keys(
     core: &Arc<Core>,

@@ -89,7 +89,7 @@ pub enum Merge {
 /// ```
 /// use drillcore::{Granularity, Metric, RollupSpec};
 ///
-/// // One row an hour and carrier, if these are the key's columns.
+/// // One row per hour and carrier, if these are the key's columns.
 /// let hourly = RollupSpec::default()
 ///     .time("at", Granularity::HOUR)
 ///     .metric("flights", Metric::Count)

@@ -50,7 +50,7 @@ pub fn too_long(
     found
 }
 
-/// The first key, given as one array a key column, whose strings are too long, with their bytes.
+/// The first key, given as one array per key column, whose strings are too long, with their bytes.
 pub fn first_long_key(key: &[ArrayRef]) -> Option<(usize, usize)> {
     longer_than(&key.iter().collect::<Vec<_>>(), KEY_BYTES_MAX).into_iter().next()
 }

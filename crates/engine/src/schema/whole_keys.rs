@@ -7,7 +7,7 @@ use drillcore_format::schema::TableSchema;
 use crate::error::{Error, Result};
 use crate::schema::conform::cast;
 
-/// Encodes whole keys, given as one array a key column.
+/// Encodes whole keys, given as one array per key column.
 pub fn encode_whole_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<Keys> {
     let least = schema.key_columns_min();
     if keys.len() < least || keys.len() > schema.key.len() {

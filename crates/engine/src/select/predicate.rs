@@ -185,7 +185,7 @@ impl Predicate for Both {
         let part = |columns: &[usize]| rows.project(columns).expect("these columns were read");
         let first = self.first.select(&part(&of_first))?;
         // A row that is not shown must not fail the second, so it is not asked of it.
-        let shown = filter_record_batch(&part(&of_second), &first).expect("one answer a row");
+        let shown = filter_record_batch(&part(&of_second), &first).expect("one answer per row");
         let second = self.second.select(&shown)?;
         check_answers(&second, shown.num_rows(), "rows")?;
         let mut second = second.iter();

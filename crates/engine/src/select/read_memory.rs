@@ -1,7 +1,7 @@
 //! What the reads of a database share: what they may hold in memory together, beside their results, and threads that work for
 //! them.
 //!
-//! To find rows by a test, or by a set that is not indexed, takes a pass; the list of what it found takes four bytes a row. It
+//! To find rows by a test, or by a set that is not indexed, takes a pass; the list of what it found takes four bytes per row. It
 //! is worth keeping with the version of the table, as long as all such lists do not take too much. Threads scan partitions
 //! ahead of who reads them; of many scans that are read slowly, each gets fewer.
 

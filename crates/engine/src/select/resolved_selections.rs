@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::select::read_memory::{KeptList, ReadMemory};
 use crate::select::selection::{Question, Selected};
 
-/// Selections kept a table and snapshot; each holds four bytes a row.
+/// Selections kept per table and snapshot; each holds four bytes per row.
 const KEPT: usize = 4;
 
 /// Resolved selections, newest last.

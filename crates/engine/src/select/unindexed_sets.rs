@@ -26,7 +26,7 @@ const THREAD_ROWS: u64 = 32 << 10;
 const FEW_CODES: usize = 4;
 
 /// Lists the rows of each of some sets, given by their encoded values in order, among the ordinals `range`:
-/// four bytes a row. Reads the set column there with all cores: its stream, or else blocks, but for those in which statistics
+/// four bytes per row. Reads the set column there with all cores: its stream, or else blocks, but for those in which statistics
 /// say that no such value is.
 pub fn list_members(
     layout: &Layout,

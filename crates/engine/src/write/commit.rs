@@ -257,7 +257,7 @@ fn with_discovered_columns<'a>(
     Ok((Cow::Owned(shape), batch, Some(widening)))
 }
 
-/// The given keys of the upsert table `name`, one array a key column, encoded, but those that no row can have.
+/// The given keys of the upsert table `name`, one array per key column, encoded, but those that no row can have.
 pub fn keys_to_delete(name: &str, shape: &TableShape, keys: &[ArrayRef]) -> Result<Keys> {
     check_deletes_by_key(name, &shape.layout)?;
     if let Some((row, bytes)) = first_long_key(keys) {

@@ -122,7 +122,7 @@ impl Seen {
     }
 }
 
-/// Appends one bit a row, the first in the lowest bit.
+/// Appends one bit per row, the first in the lowest bit.
 fn put_bits(rows: Range<usize>, bit: impl Fn(usize) -> bool, out: &mut Vec<u8>) {
     for start in rows.clone().step_by(8) {
         let byte = (start..rows.end.min(start + 8))
@@ -224,7 +224,7 @@ impl<T: ArrowPrimitiveType<Native: Fixed>> ColumnEncoder for FixedEncoder<'_, T>
     }
 }
 
-/// Booleans: one value, or one bit a row.
+/// Booleans: one value, or one bit per row.
 struct BoolEncoder<'a> {
     array: &'a BooleanArray,
     seen: Seen,
@@ -347,7 +347,7 @@ impl<'a> Dictionary<'a> {
         Some(code)
     }
 
-    /// The entry count less one, one code a row, the entries.
+    /// The entry count less one, one code per row, the entries.
     fn len(&self) -> usize {
         1 + packed_len(self.codes.len(), self.width()) + self.size.len()
     }

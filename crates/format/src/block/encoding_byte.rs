@@ -6,7 +6,7 @@ use crate::error::FormatError;
 pub(super) const NULL_MASK: u8 = 0xc0;
 /// All rows are null, and the section is empty.
 pub(super) const ALL_NULL: u8 = 0x40;
-/// The section begins with one bit a row, set where the row has a value.
+/// The section begins with one bit per row, set where the row has a value.
 pub(super) const NULL_BITMAP: u8 = 0x80;
 /// One value for all rows.
 pub(super) const CONSTANT: u8 = 0;
@@ -18,14 +18,14 @@ pub(super) const BITS: u8 = 1;
 pub(super) const PACKED: u8 = 2;
 /// Numbers that are integers once they are multiplied by a power of ten: that power, then these as in [`PACKED`].
 pub(super) const SCALED: u8 = 3;
-/// Texts: the bits of a code, then one code a row into the segment's dictionary of the column. It is [`DICTIONARY`] without a list.
+/// Texts: the bits of a code, then one code per row into the segment's dictionary of the column. It is [`DICTIONARY`] without a list.
 pub(super) const SHARED: u8 = DICTIONARY;
 /// Strings are compressed by the segment's symbols of the column; plus what they are encoded by.
 pub(super) const COMPRESSED: u8 = 16;
-/// Some strings lie apart: one bit a row, set where that is so, then the others as without this bit, with a reference in
+/// Some strings lie apart: one bit per row, set where that is so, then the others as without this bit, with a reference in
 /// place of each that does.
 pub(super) const EXTENTS: u8 = 32;
-/// One code a row into a list of different strings; plus that list's form. A string column without
+/// One code per row into a list of different strings; plus that list's form. A string column without
 /// this bit is a list itself.
 pub(super) const DICTIONARY: u8 = 8;
 

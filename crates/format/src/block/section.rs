@@ -27,7 +27,7 @@ pub(super) struct Section<'a> {
 pub(super) enum Presence<'a> {
     All,
     None,
-    /// One bit a row, the first in the lowest bit.
+    /// One bit per row, the first in the lowest bit.
     Bitmap(&'a [u8]),
 }
 
@@ -62,7 +62,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Splits off which rows' strings lie apart, one bit a row, of a section that says that some do.
+    /// Splits off which rows' strings lie apart, one bit per row, of a section that says that some do.
     pub fn apart(&self, row_count: usize) -> Result<(&'a [u8], Section<'a>)> {
         match self.bytes.split_at_checked(row_count.div_ceil(8)) {
             Some((bits, bytes)) => {

@@ -104,7 +104,7 @@ impl Bound {
 fn encoded(columns: &[ArrayRef]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(VALUE_BYTES * columns.len());
     for column in columns {
-        assert_eq!(column.len(), 1, "a bound is made of one value a column");
+        assert_eq!(column.len(), 1, "a bound is made of one value per column");
         encode_value(column, 0, &mut bytes);
     }
     bytes

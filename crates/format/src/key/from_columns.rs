@@ -16,7 +16,7 @@ use crate::key::key_writer::KeyWriter;
 use crate::key::keys::{Keys, offset};
 use crate::key::text::Text;
 
-/// Encodes one key a row from key columns of equal length, most significant first.
+/// Encodes one key per row from key columns of equal length, most significant first.
 ///
 /// O(bytes). Texts may come as dictionaries. Panics if the keys exceed 2 GiB.
 pub fn encode_keys(columns: &[ArrayRef]) -> Keys {

@@ -7,7 +7,7 @@ use arrow_buffer::{Buffer, OffsetBuffer};
 
 use crate::pick::Pick;
 
-/// Encoded keys, one a row. Cheap to clone and to slice.
+/// Encoded keys, one per row. Cheap to clone and to slice.
 ///
 /// Keys of one length, as those of numbers and times are, lie one behind the other, and a key is found by its number.
 /// Keys of several lengths have offsets besides, four bytes each.

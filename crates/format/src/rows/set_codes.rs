@@ -21,7 +21,7 @@ use crate::texts_by_code::{Codes, texts_of};
 pub struct SetCodes {
     /// The distinct set values as `key::encode_value` writes them, in order of appearance.
     pub values: Vec<Box<[u8]>>,
-    /// One position in `values` a row.
+    /// One position in `values` per row.
     pub codes: Vec<u32>,
 }
 
@@ -175,7 +175,7 @@ impl Compared {
     }
 }
 
-/// Gives out codes in order of appearance: one lookup a row, none for a row like the one before.
+/// Gives out codes in order of appearance: one lookup per row, none for a row like the one before.
 struct Coder<K> {
     /// The hash has no seed, so the same input takes the same time in every run; values chosen to collide cost
     /// time, never a wrong answer.

@@ -60,8 +60,8 @@ pub struct CodedTexts {
 impl Rows {
     /// Panics if an array has another length.
     pub fn new(len: usize, keys: Option<Keys>, values: Vec<ArrayRef>) -> Rows {
-        assert!(keys.as_ref().is_none_or(|keys| keys.len() == len), "one key a row");
-        assert!(values.iter().all(|array| array.len() == len), "one value a row and column");
+        assert!(keys.as_ref().is_none_or(|keys| keys.len() == len), "one key per row");
+        assert!(values.iter().all(|array| array.len() == len), "one value per row and column");
         Rows { len, keys, codes: None, key_columns: Vec::new(), values }
     }
 
@@ -73,13 +73,13 @@ impl Rows {
         values: Vec<ArrayRef>,
     ) -> Rows {
         let all = key_columns.iter().map(|(_, array)| array).chain(&values);
-        assert!(all.into_iter().all(|array| array.len() == len), "one value a row and column");
+        assert!(all.into_iter().all(|array| array.len() == len), "one value per row and column");
         Rows { len, keys: None, codes: None, key_columns, values }
     }
 
     /// The same values with other keys, which are by code if `codes` says so. Panics if there are not as many.
     pub fn with_keys(&self, keys: Keys, codes: Option<Arc<KeyCodes>>) -> Rows {
-        assert_eq!(keys.len(), self.len, "one key a row");
+        assert_eq!(keys.len(), self.len, "one key per row");
         Rows { keys: Some(keys), codes, ..self.clone() }
     }
 
@@ -107,7 +107,7 @@ impl Rows {
 
     /// The same key columns, or keys, beside other values.
     pub fn with_values(&self, values: Vec<ArrayRef>) -> Rows {
-        assert!(values.iter().all(|array| array.len() == self.len), "one value a row and column");
+        assert!(values.iter().all(|array| array.len() == self.len), "one value per row and column");
         Rows {
             len: self.len,
             keys: self.keys.clone(),

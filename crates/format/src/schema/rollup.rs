@@ -16,7 +16,7 @@ pub struct Rollup {
     pub time: Option<usize>,
     /// The step of the time column.
     pub granularity: Granularity,
-    /// One a column that is not in the key, in their order.
+    /// One per column that is not in the key, in their order.
     pub metrics: Vec<Metric>,
     /// How many of the key's columns every batch must have. Those behind were added to the table, or found
     /// in batches, and are null where a batch lacks them.

@@ -166,7 +166,7 @@ impl TableSchema {
     }
 
     /// In a rollup table the nullable columns of the events that metrics are made of, or were until they were dropped,
-    /// ascending: those whose values are counted, once a column.
+    /// ascending: those whose values are counted, once per column.
     pub fn counted_inputs(&self) -> Vec<usize> {
         let Some(rollup) = self.rollup() else { return Vec::new() };
         let was_input = |column| {

@@ -24,11 +24,11 @@ pub struct ZoneSpan {
 #[derive(Debug, Clone)]
 pub(super) struct StatisticsLayout {
     pub table: Layout,
-    /// The rows of the page, one a zone, without keys.
+    /// The rows of the page, one per zone, without keys.
     pub page: Layout,
-    /// One a column of the table.
+    /// One per column of the table.
     pub columns: Vec<ColumnPlace>,
-    /// One a column that is stored, or was: the column that it is, its type, and whether it has bounds.
+    /// One per column that is stored, or was: the column that it is, its type, and whether it has bounds.
     stored: Vec<(Option<usize>, DataType, bool)>,
     /// Of the columns that got wider types, where older pages describe them; the last one first.
     earlier: Vec<(usize, ColumnPlace)>,

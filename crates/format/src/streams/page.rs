@@ -24,7 +24,7 @@ use crate::streams::words::{WordsView, put_words};
 // Which rows have a value.
 const ALL: u8 = 0;
 const NONE: u8 = 1;
-/// Said by one bit a row, set where it has one.
+/// Said by one bit per row, set where it has one.
 const BITMAP: u8 = 2;
 // How the values are written.
 const PLAIN: u8 = 1;
@@ -161,7 +161,7 @@ fn put_presence(column: &dyn Array, out: &mut Vec<u8>) -> bool {
                     .sliced()
                     .as_slice()
                     .get(..nulls.len().div_ceil(8))
-                    .expect("a bit a row"),
+                    .expect("one bit per row"),
             );
             if !nulls.len().is_multiple_of(8)
                 && let Some(last) = out.last_mut()

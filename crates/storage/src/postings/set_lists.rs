@@ -24,7 +24,7 @@ const SET_BYTES: usize = size_of::<OrdinalList>() + size_of::<u64>() + 2 * size_
 const GROWTH_PART: usize = 8;
 
 /// The ordinals of indexed sets: a byte or two a row, and some 100 bytes and its value per set. Of each weight column what the
-/// members weigh: a quarter of a byte a row, and at least 56 bytes a set.
+/// members weigh: a quarter of a byte per row, and at least 56 bytes per set.
 ///
 /// What is reserved for them is about [`byte_bounds::lists`], and as much again as their largest part while it grows. A single set
 /// takes what it needs.

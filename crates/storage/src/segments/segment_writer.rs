@@ -3,7 +3,7 @@
 //! Blocks are closed by encoded bytes. Those of an index page wait in memory, some MiB, while their long values are
 //! written; then come these blocks, their statistics page and their filter, and behind them the stream pages of
 //! the groups that are whole. So memory does not grow with the blocks.
-//! What does grow are the index pages, which are written together at the end (some ten bytes a block), and, where the
+//! What does grow are the index pages, which are written together at the end (some ten bytes per block), and, where the
 //! table has a set column, the posting lists: about a byte or two a row until the rows have passed, or until they have no
 //! room. Then the segment has none, and they are made later (`postings_writer.rs`).
 

@@ -1,6 +1,6 @@
 //! What bounds the numbers of a column, as far as pieces tell without reading rows.
 //!
-//! On disk the statistics pages do, in memory the column itself, once a run. Bounds are of all rows of the pieces that the
+//! On disk the statistics pages do, in memory the column itself, once per run. Bounds are of all rows of the pieces that the
 //! selection has rows in, in a range of it of the zones it touches; versions of rows that are dead may widen them.
 //! So they hold for every row drawn. The partial rows of a rollup table do not bound the metrics that they fold to; its
 //! dimensions do not fold.

@@ -207,7 +207,7 @@ impl EstimatePlan {
     pub fn passing(&self, drawn: RecordBatch) -> Result<RowValues> {
         let Some(DrawnTest { test, places }) = &self.test else { return self.values(&drawn) };
         let passes = test.passes(&drawn.project(places).expect("these columns were drawn"))?;
-        self.values(&filter_record_batch(&drawn, &passes).expect("one answer a row"))
+        self.values(&filter_record_batch(&drawn, &passes).expect("one answer per row"))
     }
 
     /// The values of rows that count, which hold [`EstimatePlan::columns`].

@@ -95,7 +95,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
     let (manifest, _, replaced) = Manifest::open(directory.clone(), fresh)?;
     remove_unfinished(directory.as_ref())?;
     let version = manifest.version();
-    // A orphan that a reader still needs keeps its name.
+    // An orphan that a reader still needs keeps its name.
     // A number that no database gets to was made up by somebody else.
     let numbers = orphans.iter().filter_map(|name| Some(file_of(name)?.1.0));
     let taken = numbers.filter(|number| *number < u64::from(u32::MAX)).max();
@@ -402,7 +402,7 @@ pub fn erase_logged(state: &mut State, lsn: Lsn, erasure: Erasure) -> Result<()>
     Ok(())
 }
 
-/// What a logged commit did, once a table.
+/// What a logged commit did, once per table.
 pub fn logged_commit(lsn: Lsn, payload: &[u8]) -> Result<LoggedCommit<'_>> {
     let commit =
         decode_commit(payload).map_err(|error| damaged_commit(lsn, &error).with_source(error))?;
