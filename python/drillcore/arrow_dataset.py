@@ -65,7 +65,7 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc, unused-ignore]
         return self._table_schema
 
     def scanner(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> Any:
-        """Return what reads these columns of the rows that pass; options of pyarrow's own scans are ignored.
+        """Return a scanner of these columns over the matching rows; options of pyarrow's own scans are ignored.
 
         With ``use_threads`` alone, as :func:`pyarrow.dataset.write_dataset` asks for it, it is a scanner of pyarrow,
         which reads once.
@@ -90,7 +90,7 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc, unused-ignore]
         return self.to_table(**options).take(indices)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Any:
-        """Fragments are not given."""
+        """Raise `UnsupportedError`: the dataset has no fragments."""
         raise UnsupportedError(_ADVICE)
 
     def to_table(self, *args: Any, **options: Any) -> pa.Table:

@@ -72,10 +72,10 @@ def open(
         ``direct_io`` and ``io_uring``. Files that the reader needs stay on disk until it refreshes, closes or ends.
         Rows that are not yet in segments are also held in its memory.
     at
-        With ``read_only``: show that and nothing newer. A :class:`~drillcore.moment.Moment` of another reader, or its
-        pair ``(version, lsn)``, shows the same rows, whatever the writer does; the other reader must be open at it
-        until then. Where rows expire, a pair shows those that have not at the time of this call, and a moment those of
-        its own time. A name opens a named snapshot.
+        With ``read_only``: open this moment or named snapshot. A :class:`~drillcore.moment.Moment` of another reader,
+        or its pair ``(version, lsn)``, shows the same rows, whatever the writer does; the other reader must be open at
+        it until then. Where rows expire, a pair shows those that have not at the time of this call, and a moment those
+        of its own time. A name opens a named snapshot.
     durability
         What a commit survives once ``append`` has returned. ``"none"``: nothing, but ``close`` keeps all rows.
         ``"os"``: the end of the process, because the operating system has the rows. ``"fsync"``: power loss, because
@@ -334,8 +334,9 @@ class Database(AtMoment):
         """Make a table with the columns and the rows that another one has now.
 
         Other threads can use both tables meanwhile. The new table appears with all rows on disk, or not at all.
-        Positions of sources, as :meth:`append` stores them, belong to the database and are not copied: what goes on
-        from them appends to either table, or to both. ``drillcore ingest --resume`` into the new table begins anew.
+        Positions of sources, as :meth:`append` stores them, belong to the database and are not copied: a process that
+        resumes from them can append to either table or both. ``drillcore ingest --resume`` into the new table begins
+        anew.
 
         Raises
         ------

@@ -315,7 +315,7 @@ impl FileIngest<'_> {
         let progress = FileProgress::of(table, file, resumes)?;
         let records_before = progress.as_ref().map_or(0, |progress| progress.records_before);
         if records_before > 0 {
-            let what = format!("{file}: {records_before} records were in already");
+            let what = format!("{file}: {records_before} records were already stored");
             self.bar.suspend(|| report(what));
         }
         if progress.as_ref().is_some_and(|progress| progress.is_whole) {

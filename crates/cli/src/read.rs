@@ -168,7 +168,7 @@ fn how(estimate: &drillcore::Estimate) -> String {
     };
     let drawn = format!("drew {} of {population} {unit}{read}", estimate.sampled);
     match (estimate.exact, estimate.sampled + estimate.scanned) {
-        (true, 0) => format!("exact: known of {population} {unit} without a draw"),
+        (true, 0) => format!("exact: an index answered for {population} {unit}; none were drawn"),
         (true, _) => format!("exact: {drawn}"),
         (false, _) => format!(
             "{drawn}; intervals: {}, {} at {} % confidence",

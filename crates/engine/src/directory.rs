@@ -2,7 +2,7 @@
 //!
 //! A file is written once, front to back, and never changed afterwards.
 
-/// What [`ReadFile::descriptor`] gives, for reads that the system makes at the same time.
+/// The descriptor that [`ReadFile::descriptor`] returns, for concurrent reads.
 ///
 /// ```
 /// use drillcore::directory::{Directory, MemoryDirectory};
@@ -122,7 +122,7 @@ pub use drillcore_storage::files::local_directory::LocalDirectory;
 /// # std::io::Result::Ok(())
 /// ```
 pub use drillcore_storage::files::local_directory::ReadMode;
-/// For tests, and for databases that nobody keeps.
+/// A directory in memory, for tests and temporary databases.
 ///
 /// ```
 /// use drillcore::directory::{Directory, MemoryDirectory};

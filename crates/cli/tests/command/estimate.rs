@@ -57,7 +57,7 @@ fn figures_are_rounded_for_people_and_whole_for_scripts() {
     let call = ["estimate", "t.drill", "t", "count", "--by", "place"];
     let output = drillcore(folder, &call);
     let how = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(how, "exact: known of 20000 rows without a draw\n");
+    assert_eq!(how, "exact: an index answered for 20000 rows; none were drawn\n");
     let rows = cells(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(rows[1], ["Oslo", "10,000", "10,000", "10,000", "0"]);
 

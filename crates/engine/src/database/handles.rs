@@ -168,8 +168,8 @@ impl Database {
     /// kind [`ErrorKind::Interrupted`]; so do those of tables that it hands out. The interrupt is asked by the
     /// thread that makes the call, also while that waits: for memory, for background work, for a disk.
     ///
-    /// A call that ends early has lost nothing, and the database is as usable as before. What it was busy with
-    /// ends in the background: at its next step, or once the disk is done with the last one. So an append at
+    /// A call that ends early has lost nothing, and the database is as usable as before. Its current
+    /// work finishes in the background: at its next step, or once the disk is done with the last one. So an append at
     /// durability `fsync`, a new table or a column may be there all the same; an append that waited for memory
     /// is not. A close goes on in the background to its end; a second call waits for that.
     ///

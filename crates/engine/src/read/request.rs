@@ -44,8 +44,7 @@ pub struct SampleRequest {
     pub seed: Option<u64>,
     /// Names of the columns wanted, in that order; all by default.
     pub columns: Option<Vec<String>>,
-    /// How many threads read the rows drawn, where these are many; by default the calling one, as another gained
-    /// little in most measurements. Which rows they are does not depend on it.
+    /// Threads that read the drawn rows, at least 16,384 rows per thread; by default one. The rows do not depend on it.
     pub threads: Option<usize>,
     /// Ends the call early.
     pub interrupt: Interrupt,

@@ -64,8 +64,7 @@ pub struct Options {
     /// Read segments past the cache of the operating system, so that their pages are held once, and the limit above is
     /// what they take. Where the file system cannot do that, they are read as usual.
     pub direct_io: bool,
-    /// Have the reads of one call under way at the same time by io_uring, where the system has it. If not, threads make
-    /// them.
+    /// Issue the reads of one call together through io_uring where available; otherwise use threads.
     pub io_uring: bool,
     /// Threads that flush and merge. Half of the cores, but two at least, by default.
     pub maintenance_threads: usize,
@@ -99,8 +98,7 @@ pub struct ReadOptions {
     /// Read segments past the cache of the operating system, so that their pages are held once, and the limit above is
     /// what they take. Where the file system cannot do that, they are read as usual.
     pub direct_io: bool,
-    /// Have the reads of one call under way at the same time by io_uring, where the system has it. If not, threads make
-    /// them.
+    /// Issue the reads of one call together through io_uring where available; otherwise use threads.
     pub io_uring: bool,
     /// Stops the opening, and then the calls made through the handle that it returns: see
     /// [`Database::interrupted_by`](crate::Database::interrupted_by).
