@@ -641,7 +641,8 @@ class Database(AtMoment):
         with share_shown("verify", check_progress(progress, "share that is done")) as counts:
             segments, rows, bytes_read, faults = self._native.verify(counts)
         if faults:
-            raise CorruptError(f"{len(faults)} of {segments} segments are damaged: " + "; ".join(faults))
+            found = f"{len(faults)} of {segments} segments are damaged: " + "; ".join(faults)
+            raise CorruptError(f"{found}; restore the database from an undamaged backup")
         return VerifyReport(segments, rows, bytes_read)
 
     def stats(self) -> dict[str, Any]:

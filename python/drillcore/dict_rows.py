@@ -110,7 +110,7 @@ class DictRows:
         _from_dicts([row], schema)
         for name, value in row.items():
             if value is None and name in schema.names and not schema.field(name).nullable:
-                raise InvalidArgumentError(f'column "{name}" is not nullable, but the value is null')
+                raise InvalidArgumentError(f'column "{name}" is not nullable, but the value is null; give it a value')
         sized = tuple(at for at, value in enumerate(values) if hasattr(value, "__len__"))
         shape.measures[tuple(map(type, values))] = sized
         return sized

@@ -426,7 +426,7 @@ class Table(Altering, Reads):
         for stats in json.loads(self._database.stats())["tables"]:
             if stats["name"] == self.name:
                 return stats
-        raise NotFoundError(f'table "{self.name}" was dropped')
+        raise NotFoundError(f'table "{self.name}" was dropped; create it again, or use another table')
 
     def __repr__(self) -> str:
         if self._is_gone():

@@ -198,7 +198,12 @@ impl Database {
                 };
                 Merge::Rollup(signals::run(py, rollup)?)
             }
-            _ => return Err(error::invalid(py, "merge and rollup contradict each other")),
+            _ => {
+                return Err(error::invalid(
+                    py,
+                    "merge and rollup contradict each other; give rollup only with merge=\"rollup\"",
+                ));
+            }
         };
         let ttl = signals::run(py, || {
             let ttl = ttl.map(|(column, duration)| Ok((column, duration.parsed()?)));

@@ -32,7 +32,11 @@ pub fn verify(database: &Path, interrupt: &Interrupt) -> Result<u8, Fault> {
     for fault in &report.faults {
         print_line(&format!("damaged: {fault}"))?;
     }
-    Ok(if report.faults.is_empty() { 0 } else { NO })
+    if report.faults.is_empty() {
+        return Ok(0);
+    }
+    print_line("restore the database from an undamaged backup")?;
+    Ok(NO)
 }
 
 pub fn compact(database: &Path, interrupt: &Interrupt) -> Result<(), Fault> {

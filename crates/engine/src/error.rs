@@ -118,6 +118,9 @@ pub fn without_panic<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
 /// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// What to do about damage, behind what was found.
+const RESTORE: &str = "; restore the database from an undamaged backup";
+
 /// Valid names that an error lists.
 const LISTED_MAX: usize = 20;
 
@@ -138,6 +141,16 @@ impl Error {
     #[must_use]
     pub fn with_source(self, source: impl std::error::Error + Send + Sync + 'static) -> Error {
         Error { source: Some(Arc::new(source)), ..self }
+    }
+
+    /// Damaged bytes were found, and what to do about it.
+    pub(crate) fn damaged(found: impl fmt::Display) -> Error {
+        Error::new(ErrorKind::Corrupt, format!("{found}{RESTORE}"))
+    }
+
+    /// The message without the advice of [`Error::damaged`], for a list of what was found.
+    pub(crate) fn found(&self) -> &str {
+        self.message.strip_suffix(RESTORE).unwrap_or(&self.message)
     }
 
     /// The operating system refused something: `what` was to be done.
@@ -208,6 +221,12 @@ impl Error {
 
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// A table is gone; `what` is "the table", or says which.
+    pub(crate) fn dropped(what: &str) -> Error {
+        let message = format!("{what} was dropped; create it again, or use another table");
+        Error::new(ErrorKind::NotFound, message)
     }
 
     /// Sets are asked for of a table without.
@@ -312,7 +331,11 @@ impl From<StorageError> for Error {
             | StorageError::Inconsistent { file, .. } => Some(Arc::from(file.as_str())),
             _ => None,
         };
-        let ours = Error { lack: error.lack(), file, ..Error::new(kind, error.to_string()) };
+        let ours = match kind {
+            ErrorKind::Corrupt => Error::damaged(&error),
+            kind => Error::new(kind, error.to_string()),
+        };
+        let ours = Error { lack: error.lack(), file, ..ours };
         // Ours says all that a storage error does, so it takes the place of that in the chain.
         match error {
             StorageError::Io { source, .. }
@@ -327,7 +350,7 @@ impl From<StorageError> for Error {
 /// Damage outside files: bytes that passed their checksum but do not decode.
 impl From<FormatError> for Error {
     fn from(error: FormatError) -> Error {
-        Error::new(ErrorKind::Corrupt, error.to_string()).with_source(error)
+        Error::damaged(&error).with_source(error)
     }
 }
 
@@ -374,6 +397,18 @@ mod tests {
         assert_eq!(put_off.kind(), ErrorKind::StorageFull);
         assert!(std::error::Error::source(&put_off).is_some());
         assert!(std::error::Error::source(&Error::invalid("n is 0")).is_none());
+    }
+
+    #[test]
+    fn damage_comes_with_advice_but_for_lists_of_what_was_found() {
+        let damaged = |source| StorageError::Damaged { file: "x".to_string(), offset: 7, source };
+        let error = Error::from(damaged(FormatError::malformed("block", "it has no rows")));
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert_eq!(error.found(), "x, at byte 7: block is malformed: it has no rows");
+        assert_eq!(error.to_string(), format!("{}{RESTORE}", error.found()));
+        let later = FormatError::Version { what: "block", found: 9, supported: 6 };
+        let error = Error::from(damaged(later));
+        assert_eq!((error.kind(), error.found()), (ErrorKind::Unsupported, &*error.to_string()));
     }
 
     #[test]

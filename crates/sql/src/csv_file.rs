@@ -75,7 +75,7 @@ impl CsvFile {
                 // It counts rows, and the header as the one before the first.
                 format!(
                     "row {number}: {value:?} is not {a} {stores}, unlike the other values of its column; correct it, or \
-                     load the file into a table with `drillcore ingest --type`"
+                     load the file into a table whose column is a string"
                 )
             }
             None if number.is_empty() => said.to_string(),

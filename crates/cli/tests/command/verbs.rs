@@ -630,6 +630,7 @@ fn verify_finds_damage_beside_a_writer_and_says_where() {
     let printed = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{printed}");
     assert!(printed.contains("damaged: segment") && printed.contains("at byte"), "{printed}");
+    assert!(printed.ends_with("\nrestore the database from an undamaged backup\n"), "{printed}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use drillcore_storage::sync::thread;
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::progress::Progress;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::state::core::Core;
 use crate::state::put_off::PutOff;
 use crate::state::table_state::TableState;
@@ -114,5 +114,5 @@ fn why_in_vain(table: &TableState) -> Option<&Error> {
 }
 
 fn dropped() -> Error {
-    Error::new(ErrorKind::NotFound, "the table was dropped")
+    Error::dropped("the table")
 }

@@ -91,7 +91,7 @@ pub fn drop_table(core: &Core, id: TableId, name: &str) -> Result<()> {
         let state = core.state();
         state.check_writable()?;
         if !state.tables.contains_key(&id) {
-            return Err(Error::new(ErrorKind::NotFound, format!("table {name:?} was dropped")));
+            return Err(Error::dropped(&format!("table {name:?}")));
         }
         // What is not in the log yet is needed there.
         let logged_before = Lsn(core.visible().0 + 1);
@@ -137,7 +137,7 @@ pub fn rename_table(core: &Core, id: TableId, name: &str) -> Result<()> {
         let state = core.state();
         state.check_writable()?;
         if !state.tables.contains_key(&id) {
-            return Err(Error::new(ErrorKind::NotFound, "the table was dropped"));
+            return Err(Error::dropped("the table"));
         }
         check_is_free(&state, name)?;
     }
@@ -170,8 +170,7 @@ pub fn copy_table(core: &Core, source: TableId, name: &str, interrupt: &Interrup
     let _underway = core.begin()?;
     let version = core.version()?;
     let found = version.tables.get(&source);
-    let dropped = || Error::new(ErrorKind::NotFound, "the table was dropped");
-    let table = found.ok_or_else(dropped)?;
+    let table = found.ok_or_else(|| Error::dropped("the table"))?;
     // A number that another table gets meanwhile is in the way: taken from the start, it stays this call's.
     let id = {
         let mut manifest = core.manifest();

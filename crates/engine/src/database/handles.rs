@@ -569,7 +569,7 @@ impl Table {
     }
 
     fn dropped(&self) -> Error {
-        Error::new(ErrorKind::NotFound, format!("table {:?} was dropped", self.name))
+        Error::dropped(&format!("table {:?}", self.name))
     }
 }
 

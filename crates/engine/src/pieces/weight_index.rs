@@ -12,7 +12,7 @@ use arrow_select::take::take;
 use drillcore_format::narrowing::narrowed;
 use drillcore_format::weight::{NoWeight, load, rows_of_units, running_sums, units_in};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Rows between two sums: a quarter of a byte per row, and a few cache lines to add up.
 const STRIDE: usize = 64;
@@ -154,8 +154,7 @@ impl<'a> Strides<'a> {
 
 /// The error of a stored row that has no weight.
 pub fn no_weight((row, why): (usize, NoWeight)) -> Error {
-    let message = format!("the weight of row {row} is damaged: {why:?}");
-    Error::new(ErrorKind::Corrupt, message)
+    Error::damaged(format_args!("the weight of row {row} is damaged: {why:?}"))
 }
 
 #[cfg(test)]

@@ -406,8 +406,7 @@ impl Sums<'_> {
 
 /// No table has so many events.
 fn too_large() -> Error {
-    let message = "partial rows of one key have more events than possible: they are damaged";
-    Error::new(ErrorKind::Corrupt, message)
+    Error::damaged("partial rows of one key have more events than possible: they are damaged")
 }
 
 /// Adds two sums with what rounding left over of each.

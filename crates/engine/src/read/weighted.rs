@@ -18,7 +18,7 @@ use drillcore_storage::segments::segment::Segment;
 use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::live_rows::LiveRows;
 use crate::pieces::live_weights::LiveWeights;
@@ -301,8 +301,8 @@ impl Weighted {
     /// `Corrupt` if they are more than there can be.
     pub fn events(&self) -> Result<u64> {
         u64::try_from(self.total()).map_err(|_| {
-            let message = format!("partial rows have {} events: they are damaged", self.total());
-            Error::new(ErrorKind::Corrupt, message)
+            let total = self.total();
+            Error::damaged(format_args!("partial rows have {total} events: they are damaged"))
         })
     }
 

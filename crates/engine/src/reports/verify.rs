@@ -51,7 +51,7 @@ impl VerifyReport {
             let segment = match segment {
                 Ok(segment) => segment,
                 Err(error) => {
-                    report.faults.push(error.to_string());
+                    report.faults.push(error.found().to_string());
                     continue;
                 }
             };

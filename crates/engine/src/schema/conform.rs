@@ -170,7 +170,8 @@ fn conform_columns(
     if let (Some(first), OnError::Raise) = (rejected.first(), on_error) {
         let more = match rejected.len() {
             1 => String::new(),
-            n => format!(", and {} more rows", n - 1),
+            2 => ". 1 more row does not fit".to_string(),
+            n => format!(". {} more rows do not fit", n - 1),
         };
         return Err(Error::invalid(format!("row {}: {}{more}", first.row, first.reason)));
     }
@@ -244,7 +245,10 @@ fn nulls_in(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
         .filter(|&row| nulls.is_null(row))
         .map(|row| Rejected {
             row: row as u64,
-            reason: format!("column {:?} is not nullable, but the value is null", field.name()),
+            reason: format!(
+                "column {:?} is not nullable, but the value is null; give it a value",
+                field.name()
+            ),
         })
         .collect()
 }
@@ -299,7 +303,10 @@ fn cast_rows(values: &ArrayRef, to: &DataType, column: &str) -> Result<(ArrayRef
     let cast = exact_cast(values, to, column)?;
     let reason = |row: usize| {
         let value = arrow_cast::display::array_value_to_string(values, row).unwrap_or_default();
-        format!("column {column:?} stores {}, which cannot hold {value}", type_name(to))
+        format!(
+            "column {column:?} stores {}, which cannot hold {value}; correct the value",
+            type_name(to)
+        )
     };
     let rejected = |row: usize| Rejected { row: row as u64, reason: reason(row) };
     Ok((cast.values, cast.unfit.into_iter().map(rejected).collect()))
@@ -431,7 +438,7 @@ mod tests {
         let given = batch(vec![("id", Arc::new(Float64Array::from(vec![1.0, 1.5, f64::NAN])))]);
         assert_eq!(
             error(&given),
-            r#"row 1: column "id" stores int64, which cannot hold 1.5, and 1 more rows"#
+            r#"row 1: column "id" stores int64, which cannot hold 1.5; correct the value. 1 more row does not fit"#
         );
     }
 
@@ -440,7 +447,8 @@ mod tests {
         let given = batch(vec![("id", Arc::new(Int64Array::from(vec![Some(7), None, Some(9)])))]);
         let conformed = conform(&schema(), &schema().key, &given, OnError::Skip.into()).unwrap();
         assert_eq!(conformed.batch.num_rows(), 2);
-        let reason = r#"column "id" is not nullable, but the value is null"#.to_string();
+        let reason = r#"column "id" is not nullable, but the value is null; give it a value"#;
+        let reason = reason.to_string();
         assert_eq!(conformed.rejected, [Rejected { row: 1, reason }]);
     }
 

@@ -437,7 +437,7 @@ impl TableSpec {
             let found = type_name(field.data_type());
             Error::invalid(format!(
                 "metric {metric:?} needs a float, a signed integer or an unsigned one of up to 32 bits, but column \
-                 {column:?} has type {found}"
+                 {column:?} has type {found}; use another column"
             ))
         })?;
         Ok((stored::Metric { kind, input }, shown, nullable))
@@ -496,7 +496,7 @@ pub fn checked_ttl(schema: &TableSchema, name: &str, lasting: Duration) -> Resul
     let data_type = schema.columns.field(column).data_type();
     if !is_time_type(data_type) {
         return Err(Error::invalid(format!(
-            "column {name:?} has type {}; a time to live needs a timestamp or date column",
+            "column {name:?} has type {}, but a time to live needs a timestamp or date column; use another column",
             type_name(data_type)
         )));
     }

@@ -31,7 +31,9 @@ pub fn encode_whole_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<Keys
     let mut columns = Vec::with_capacity(keys.len());
     for (values, &column) in keys.iter().zip(&schema.key) {
         if values.len() != keys[0].len() {
-            return Err(Error::invalid("the key columns have different lengths"));
+            return Err(Error::invalid(
+                "the key columns have different lengths; give each key column the same number of values",
+            ));
         }
         let field = schema.columns.field(column);
         columns.push(cast(values, field.data_type(), field.name())?);

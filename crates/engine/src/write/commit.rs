@@ -24,7 +24,7 @@ use drillcore_storage::sync::MutexGuard;
 
 use crate::calls::aside::{aside, finish_aside};
 use crate::calls::interrupt::Interrupt;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::maintenance::room::LogBytes;
 use crate::maintenance::scheduler::compact_small_runs;
 use crate::pieces::run::UncommittedRun;
@@ -527,7 +527,7 @@ fn or_fail<T>(core: &Core, written: StorageResult<T>) -> Result<T> {
 
 /// The error of a commit to a table that is gone.
 pub fn table_dropped() -> Error {
-    Error::new(ErrorKind::NotFound, "the table was dropped")
+    Error::dropped("the table")
 }
 
 fn show(core: &Core, lsn: Lsn) -> MutexGuard<'_, State> {

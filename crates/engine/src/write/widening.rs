@@ -7,7 +7,7 @@ use drillcore_format::ids::TableId;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::TableSchema;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::policy::column_changes::with_column;
 use crate::state::core::Core;
 
@@ -32,9 +32,7 @@ pub fn add_column(
     let _underway = core.begin()?;
     loop {
         let known = core.open_state()?.tables.get(&id).map(|entry| entry.schema.clone());
-        let from = known.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("table {table:?} was dropped"))
-        })?;
+        let from = known.ok_or_else(|| Error::dropped(&format!("table {table:?}")))?;
         let (to, column) = with_column(table, &from, name, data_type)?;
         if widen(core, &[Widening { table: id, from, to, columns: vec![column] }])? {
             return Ok(());
@@ -59,7 +57,7 @@ pub fn widen(core: &Core, widenings: &[Widening]) -> Result<bool> {
         state.check_writable()?;
         for Widening { table, from, .. } in widenings {
             match state.tables.get(table) {
-                None => return Err(Error::new(ErrorKind::NotFound, "the table was dropped")),
+                None => return Err(Error::dropped("the table")),
                 Some(table) if table.schema != *from => return Ok(false),
                 Some(_) => {}
             }

@@ -317,7 +317,10 @@ fn skip_appends_the_good_rows_and_reports_each_bad_one() {
     let rejected: Vec<(u64, &str)> =
         result.rejected.iter().map(|rejected| (rejected.row, rejected.reason.as_str())).collect();
     assert_eq!(rejected.len(), 2);
-    assert_eq!(rejected[0], (1, r#"column "id" is not nullable, but the value is null"#));
+    assert_eq!(
+        rejected[0],
+        (1, r#"column "id" is not nullable, but the value is null; give it a value"#)
+    );
     assert!(rejected[1].0 == 2 && rejected[1].1.contains("cannot hold 1099511627776"));
     let above = Between { low: Some(vec![ints([200])]), high: None, closed: Closed::Both };
     let request = ScanRequest {

@@ -7,7 +7,7 @@ use drillcore_sample::interval::{BoundedNumbers, Bounds, Confidence, Design, New
 use drillcore_sample::moments::Moments;
 use drillcore_sample::pair_moments::PairMoments;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::read::estimate::bounds::Known;
 use crate::read::estimate::distinct::{Distinct, add_values};
 use crate::read::estimate::numbers::{Numbers, Whole};
@@ -474,8 +474,7 @@ fn check_bounds(number: Number, known: Known) -> Result<()> {
         Known::Between(low, high) => format!("{low} to {high}"),
         Known::NoValues => "no values".to_string(),
     };
-    let message = format!(
+    Err(Error::damaged(format_args!(
         "statistics say {found} of a column, but a row has {number}: one of them is damaged"
-    );
-    Err(Error::new(ErrorKind::Corrupt, message))
+    )))
 }

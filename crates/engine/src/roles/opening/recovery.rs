@@ -268,8 +268,8 @@ pub fn open_described(
     let segment = open(meta.id, layout)?;
     if segment.meta() != *meta || segment.table() != table {
         let name = Segment::file_name(meta.id);
-        let message = format!("{name} is not the file that the manifest describes");
-        return Err(Error::new(ErrorKind::Corrupt, message));
+        let found = format!("{name} is not the file that the manifest describes");
+        return Err(Error::damaged(found));
     }
     Ok(segment)
 }
@@ -433,7 +433,7 @@ pub fn logged_rows(lsn: Lsn, layout: &Layout, block: &[u8]) -> Result<Rows> {
 }
 
 fn damaged_commit(lsn: Lsn, detail: &dyn Display) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("commit {lsn} in the log is damaged: {detail}"))
+    Error::damaged(format_args!("commit {lsn} in the log is damaged: {detail}"))
 }
 
 fn make_room(core: &Core) -> Result<()> {
