@@ -100,6 +100,8 @@ pub struct Table {
 /// drop(hold);
 /// # drillcore::Result::Ok(())
 /// ```
+// For tests and benches.
+#[doc(hidden)]
 #[must_use]
 pub struct MaintenanceHold {
     /// None of a reader, which has no background work.
@@ -391,6 +393,8 @@ impl Database {
 
     /// Keeps background work (compactions in memory, flushes, merges) from starting while the hold lives. Appends go on up
     /// to the memory limit, then wait.
+    // For tests and benches.
+    #[doc(hidden)]
     pub fn hold_maintenance(&self) -> MaintenanceHold {
         let core = self.core().ok().cloned();
         if let Some(core) = &core {

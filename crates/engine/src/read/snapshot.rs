@@ -109,7 +109,7 @@ impl TableSnapshot {
     }
 
     /// The table's number in its database, which no other table ever has: names can be given again.
-    pub fn id(&self) -> u32 {
+    pub fn number(&self) -> u32 {
         self.table.id.0
     }
 
@@ -119,6 +119,8 @@ impl TableSnapshot {
     }
 
     /// The number of sorted arrays that hold the rows, in memory and on disk.
+    // For tests and benches.
+    #[doc(hidden)]
     pub fn pieces(&self) -> usize {
         self.table.pieces.len()
     }
