@@ -162,4 +162,22 @@ pub use drillcore_storage::files::reads::ReadBytes;
 /// # std::io::Result::Ok(())
 /// ```
 pub use drillcore_storage::files::reads::ReadRequest;
-pub use drillcore_storage::files::reads::{TakeRead, read_in_turn};
+/// What [`Directory::read_each`] calls with the result of each read.
+///
+/// ```
+/// use drillcore::directory::{Directory, MemoryDirectory, ReadRequest, TakeRead};
+///
+/// let folder = MemoryDirectory::new();
+/// folder.create("notes")?.write_all(b"one, two")?;
+/// let file = folder.open("notes")?;
+/// let requests = [0, 5].map(|offset| ReadRequest { file: file.clone(), offset, len: 3 });
+/// let mut words = vec![String::new(); 2];
+/// let take: TakeRead<'_> = &mut |number, read| {
+///     words[number] = String::from_utf8(read.unwrap().as_slice().to_vec()).unwrap();
+/// };
+/// folder.read_each(&requests, take);
+/// assert_eq!(words, ["one", "two"]);
+/// # std::io::Result::Ok(())
+/// ```
+pub use drillcore_storage::files::reads::TakeRead;
+pub use drillcore_storage::files::reads::read_in_turn;

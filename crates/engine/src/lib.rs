@@ -1,5 +1,5 @@
-//! Drillcore is an embedded store for live data. Many threads append to it, and at any moment you can read a row, a
-//! range of keys or a set, or draw a truly random sample, with error bars where an answer is an estimate.
+//! Drillcore is an embedded database for live data. Many threads append to it, and at any moment you can read a row, a
+//! range of keys or a set, or draw a uniform random sample, with error bars where an answer is an estimate.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -126,6 +126,16 @@ pub use write::prepared_append::PreparedAppend;
 /// # drillcore::Result::Ok(())
 /// ```
 pub use drillcore_format::ids::Lsn;
+/// Which sets are indexed, as [`SetColumn::indexed`] has it.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// flights.unindex_all_sets()?;
+/// let indexed = flights.schema().set.as_ref().unwrap().indexed.clone();
+/// assert!(indexed.is_none() && !indexed.is_all());
+/// # drillcore::Result::Ok(())
+/// ```
+pub use drillcore_format::indexed_sets::IndexedSets;
 /// How far a source of rows has been read: [`PreparedAppend::commit`] stores it with rows of the source.
 ///
 /// ```
@@ -136,6 +146,15 @@ pub use drillcore_format::ids::Lsn;
 /// # assert_eq!(forgotten.source, "topic-0");
 /// ```
 pub use drillcore_format::logged_commit::SourcePosition;
+/// The steps of a rollup table's time column, as they are stored: [`Rollup::granularity`]. [`Granularity`] has their names.
+///
+/// ```
+/// use drillcore::StoredGranularity;
+///
+/// let hour = StoredGranularity::Seconds(3_600);
+/// assert_ne!(hour, StoredGranularity::None);
+/// ```
+pub use drillcore_format::schema::Granularity as StoredGranularity;
 /// What rows with equal keys mean, as it is stored: [`TableSchema::merge`].
 ///
 /// ```
@@ -146,6 +165,87 @@ pub use drillcore_format::logged_commit::SourcePosition;
 /// # drillcore::Result::Ok(())
 /// ```
 pub use drillcore_format::schema::MergePolicy;
+/// What a metric is made of, as it is stored: [`Rollup::metrics`]. [`Metric`] names its column instead.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// # use drillcore::{Merge, RollupSpec, TableSpec};
+/// use drillcore::{MergePolicy, Metric, MetricKind, StoredMetric};
+///
+/// # let spec = RollupSpec::default().metric("worst", Metric::max("delay"));
+/// # let spec = TableSpec::new(flights.schema().columns.clone(), ["id", "carrier"]).merge(Merge::Rollup(spec));
+/// # let worst = flights.database().create_table("worst", spec)?;
+/// let schema = worst.schema();
+/// let MergePolicy::Rollup(rollup) = &schema.merge else { panic!("it is a rollup table") };
+/// let StoredMetric { kind, input } = rollup.metrics[0];
+/// assert_eq!(kind, MetricKind::Max);
+/// assert_eq!(rollup.events.field(input.unwrap()).name(), "delay");
+/// # drillcore::Result::Ok(())
+/// ```
+pub use drillcore_format::schema::Metric as StoredMetric;
+/// How a metric folds values: [`StoredMetric::kind`].
+///
+/// ```
+/// use drillcore::MetricKind;
+///
+/// let reads_a_column = |kind| !matches!(kind, MetricKind::Count);
+/// assert!(reads_a_column(MetricKind::Avg));
+/// ```
+pub use drillcore_format::schema::MetricKind;
+/// How a rollup table folds events into rows, as it is stored: [`MergePolicy::Rollup`].
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// # use drillcore::{Merge, RollupSpec, TableSpec};
+/// use drillcore::{MergePolicy, Metric};
+///
+/// # let spec = RollupSpec::default().metric("worst", Metric::max("delay"));
+/// # let spec = TableSpec::new(flights.schema().columns.clone(), ["id", "carrier"]).merge(Merge::Rollup(spec));
+/// # let worst = flights.database().create_table("worst", spec)?;
+/// let schema = worst.schema();
+/// let MergePolicy::Rollup(rollup) = &schema.merge else { panic!("it is a rollup table") };
+/// assert_eq!((rollup.declared, rollup.metrics.len()), (2, 1));
+/// assert!(rollup.time.is_none() && !rollup.discovers);
+/// # drillcore::Result::Ok(())
+/// ```
+pub use drillcore_format::schema::Rollup;
+/// The column whose values name the sets of a table: [`TableSchema::set`].
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let schema = flights.schema();
+/// let set = schema.set.as_ref().expect("the table has sets");
+/// assert_eq!(schema.columns.field(set.column).name(), "carrier");
+/// assert!(set.indexed.is_all());
+/// # drillcore::Result::Ok(())
+/// ```
+pub use drillcore_format::schema::SetColumn;
+/// Where rows have the columns of a table, once columns were dropped or widened: [`TableSchema::stored`].
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let number = |column| flights.schema().stored.number(column);
+/// assert_eq!(number(1), 1);
+/// flights.add_column("gate", &drillcore::arrow_schema::DataType::Utf8)?;
+/// flights.drop_column("gate")?;
+/// flights.add_column("gate", &drillcore::arrow_schema::DataType::Int64)?;
+/// assert_eq!(number(3), 4); // 3 stays the number of the dropped column
+/// # drillcore::Result::Ok(())
+/// ```
+pub use drillcore_format::schema::StoredColumns;
+/// Which columns new segments also store by themselves: [`TableSchema::streams`].
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::Streams;
+///
+/// match &flights.schema().streams {
+///     Streams::BySize => println!("those that make segments small enough"),
+///     Streams::Only(columns) => println!("{} columns", columns.len()),
+/// }
+/// # drillcore::Result::Ok(())
+/// ```
+pub use drillcore_format::schema::Streams;
 /// A table's shape, as [`Table::schema`] gives it.
 ///
 /// ```
@@ -156,6 +256,15 @@ pub use drillcore_format::schema::MergePolicy;
 /// # drillcore::Result::Ok(())
 /// ```
 pub use drillcore_format::schema::TableSchema;
+/// How long rows are kept after the time in a column: [`TableSchema::ttl`].
+///
+/// ```
+/// use drillcore::TimeToLive;
+///
+/// let week = TimeToLive { column: 0, seconds: 7 * 86_400 };
+/// assert!(week.seconds < TimeToLive::SECONDS_MAX);
+/// ```
+pub use drillcore_format::schema::TimeToLive;
 /// What is known of a column in some zones, for [`Predicate::may_match`].
 ///
 /// ```

@@ -32,6 +32,7 @@ use crate::write::erase::Exclusive;
 /// assert_eq!(drillcore::Missing::default(), drillcore::Missing::Error);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Missing {
     /// Nothing is changed, and the error names the key.
     #[default]

@@ -33,6 +33,7 @@ use crate::schema::value_limits::too_long;
 /// # drillcore::Result::Ok(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnError {
     /// Refuse the whole batch, naming the first such row.
     #[default]

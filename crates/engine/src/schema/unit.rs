@@ -11,6 +11,7 @@
 /// # drillcore::Result::Ok(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Unit {
     /// Events, each of which shows the row that it was folded into.
     #[default]

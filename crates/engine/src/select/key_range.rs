@@ -59,6 +59,7 @@ pub struct Between {
 /// # drillcore::Result::Ok(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Closed {
     /// `low <= key <= high`.
     #[default]

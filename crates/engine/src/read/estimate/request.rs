@@ -99,6 +99,7 @@ pub enum Stop {
 /// # drillcore::Result::Ok(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum HalfWidth {
     /// In the unit of the column; of dates in days.
     Absolute(f64),
