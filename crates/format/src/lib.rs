@@ -12,6 +12,7 @@ mod packed;
 pub mod pick;
 mod dense_picks;
 pub mod byte_bounds;
+pub mod overlap;
 pub mod symbol_table;
 pub mod dictionary;
 pub mod indexed_sets;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use drillcore_format::overlap::overlap;
 use drillcore_format::rows::Layout;
 
 use crate::error::Result;
@@ -41,10 +42,10 @@ impl Pruning {
                 pruned += if begins_here { zones.blocks().value(zone) } else { 0 };
                 continue;
             }
-            let (from, to) = (of_zone.start.max(ordinals.start), of_zone.end.min(ordinals.end));
+            let part = overlap(&of_zone, &ordinals);
             match kept.last_mut() {
-                Some(last) if last.end == from => last.end = to,
-                _ => kept.push(from..to),
+                Some(last) if last.end == part.start => last.end = part.end,
+                _ => kept.push(part),
             }
         }
         if let Some(segment) = piece.segment() {

@@ -8,6 +8,7 @@ use arrow_array::{Array, StringArray};
 use drillcore_format::byte_bounds;
 use drillcore_format::dictionary::Dictionary;
 use drillcore_format::key::encode_value;
+use drillcore_format::overlap::overlap;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::statistics_page::ColumnZones;
 
@@ -306,11 +307,10 @@ fn may_hold(
     };
     let mut kept: Vec<Range<u64>> = Vec::new();
     for zone in (0..zones.len()).filter(|&zone| zone_may_hold(of_column, zone, sets)) {
-        let ordinals = zones.ordinals(zone);
-        let (from, to) = (ordinals.start.max(range.start), ordinals.end.min(range.end));
+        let part = overlap(&zones.ordinals(zone), &range);
         match kept.last_mut() {
-            Some(last) if last.end == from => last.end = to,
-            _ => kept.push(from..to),
+            Some(last) if last.end == part.start => last.end = part.end,
+            _ => kept.push(part),
         }
     }
     Ok(kept)

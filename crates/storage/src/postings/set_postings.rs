@@ -11,6 +11,7 @@ use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::SegmentId;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::PostingsMeta;
+use drillcore_format::overlap::overlap;
 use drillcore_format::page::{PAGE_BYTES, PageKind};
 use drillcore_format::postings::{
     CHUNK, DirectoryPage, ListPlace, SetDirectorySummary, SetEntry, SetWeights, WeightGroup,
@@ -445,8 +446,8 @@ impl SegmentMembers {
             .flat_map(|(number, (_, positions))| {
                 let all = chunk_of(positions.start)..chunk_of(positions.end - 1) + 1;
                 let within = move |chunk: u64| {
-                    let (from, to) = (chunk * CHUNK as u64, (chunk + 1) * CHUNK as u64);
-                    (number, from.max(positions.start)..to.min(positions.end))
+                    let of_chunk = chunk * CHUNK as u64..(chunk + 1) * CHUNK as u64;
+                    (number, overlap(&of_chunk, positions))
                 };
                 all.map(within)
             })

@@ -13,6 +13,7 @@ use drillcore_format::byte_bounds;
 use drillcore_format::index_page::{BlockPlace, FilterPlace, key_hash, may_contain};
 use drillcore_format::key::{Bound, Keys};
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
+use drillcore_format::overlap::overlap;
 use drillcore_format::rows::{Projection, Rows};
 use smallvec::smallvec;
 
@@ -238,7 +239,7 @@ impl<'a> Lookup<'a> {
         // The key's place, its segment, and whether the filter is asked.
         let mut within: Few<(usize, usize, bool)> = Few::new();
         for (of, searched) in self.segments.iter().enumerate() {
-            for at in part_of(&searched.spanned, from, from + keys.len()) {
+            for at in overlap(&searched.spanned, &(from..from + keys.len())) {
                 match (self.ask)(of, self.asked[at]) {
                     Ask::Not => {}
                     ask => within.push((at - from, of, ask == Ask::Filter)),
@@ -413,11 +414,6 @@ fn first_of_each(blocks: Few<Candidate>, keys: usize) -> (Few<Candidate>, Few<Ca
     blocks.into_iter().partition(|block| !std::mem::replace(&mut has_one[block.at], true))
 }
 
-/// The part of some keys' places that lies in an interval.
-fn part_of(spanned: &Range<usize>, from: usize, to: usize) -> Range<usize> {
-    spanned.start.max(from)..spanned.end.min(to)
-}
-
 /// Up to which key, of those from one on, they are looked up together: at least one.
 fn end_of_chunk<'s>(
     spanned: impl Iterator<Item = &'s Range<usize>> + Clone,
@@ -427,7 +423,7 @@ fn end_of_chunk<'s>(
     let mut count = (len - from).min(LOOKED_UP_AT_ONCE);
     let lookups = |count| {
         let spanned = spanned.clone();
-        spanned.map(|spanned| part_of(spanned, from, from + count).len()).sum::<usize>()
+        spanned.map(|spanned| overlap(spanned, &(from..from + count)).len()).sum::<usize>()
     };
     while count > 1 && lookups(count) > LOOKED_UP_AT_ONCE {
         count /= 2;
