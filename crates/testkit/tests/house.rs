@@ -227,6 +227,18 @@ fn every_relative_link_of_every_page_leads_somewhere() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// The most words of ARCHITECTURE.md, so that it can be read at once.
+const ARCHITECTURE_WORDS_MAX: usize = 2_200;
+
+#[test]
+fn the_page_on_the_architecture_stays_short() {
+    let words = read(&repository().join("ARCHITECTURE.md")).split_whitespace().count();
+    assert!(
+        words <= ARCHITECTURE_WORDS_MAX,
+        "ARCHITECTURE.md has {words} words; the limit is {ARCHITECTURE_WORDS_MAX}. Move details to docs/internals.md"
+    );
+}
+
 const TABLE: &str = "\
 | floor | crate | folder | what it is | stands on |
 |---|---|---|---|---|
