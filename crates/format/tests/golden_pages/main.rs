@@ -3,6 +3,9 @@
 //!
 //! With `UPDATE_GOLDEN=1` in the environment the files are written instead of compared.
 
+mod apart;
+mod streams;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
