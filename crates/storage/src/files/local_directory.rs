@@ -17,7 +17,7 @@ use crate::files::directory::{Descriptor, Directory, FileIdentity, Lock, ReadFil
 use crate::files::permissions::FileAccess;
 use crate::files::process::Process;
 use crate::files::read_threads::read_with_threads;
-use crate::files::reads::{ReadBytes, ReadRequest, TakeRead};
+use crate::files::reads::{READ_BYTES_MAX, ReadBytes, ReadRequest, TakeRead};
 #[cfg(target_os = "linux")]
 use crate::files::ring;
 use crate::files::standard_streams::open_closed_streams;
@@ -288,7 +288,8 @@ impl ReadFile for LocalFile {
         let mut filled = 0;
         while filled < end {
             let at = offset - before as u64 + filled as u64;
-            match self.file.read_at(&mut pages.as_mut_slice()[filled..], at) {
+            let asked = whole.min(filled + READ_BYTES_MAX);
+            match self.file.read_at(&mut pages.as_mut_slice()[filled..asked], at) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -454,6 +455,83 @@ mod tests {
                     }
                 }
             }
+        });
+    }
+
+    /// Here the system is asked for a page at a time.
+    #[test]
+    fn a_read_goes_on_where_the_system_gave_less_than_it_was_asked_for() {
+        const { assert!(READ_BYTES_MAX < 3 * 4096) };
+        in_each_mode(|directory, _| {
+            let file = directory.open_pages("a").unwrap();
+            let mut earlier = ReadBytes::default();
+            for (offset, len) in
+                [(0, 3 * 4096), (5, 20_000), (4095, 8194), (BYTES as u64 - 9999, 9999)]
+            {
+                earlier = file.read_over(earlier, offset, len).unwrap();
+                assert_eq!(earlier.as_slice(), expected(offset, len));
+                let mut exact = vec![0; len];
+                file.read_exact_at(&mut exact, offset).unwrap();
+                assert_eq!(exact, expected(offset, len));
+            }
+            // Some pages of it are there.
+            let error = file.read_over(earlier, BYTES as u64 - 9000, 9001).err().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        });
+    }
+
+    /// Whether the system has rings that read, as it says itself.
+    #[cfg(target_os = "linux")]
+    fn has_rings() -> bool {
+        let made = io_uring::IoUring::new(2);
+        made.is_ok_and(|ring| ring.submitter().register_probe(&mut io_uring::Probe::new()).is_ok())
+    }
+
+    /// What a ring leaves is read by threads, and nothing but the time tells.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn where_the_system_has_rings_they_read_all_of_plain_files() {
+        assert_eq!(ring::is_available(), has_rings());
+        in_each_mode(|directory, _| {
+            let is_by_ring = directory.mode.io_uring && has_rings();
+            assert_eq!(directory.reads_by(), if is_by_ring { "io_uring" } else { "threads" });
+            if !is_by_ring {
+                return;
+            }
+            let files = [directory.open_pages("a").unwrap(), directory.open("b").unwrap()];
+            let request = |number: usize| ReadRequest {
+                file: files[number % 2].clone(),
+                offset: (number * 7919 % (BYTES - 9000)) as u64,
+                len: number * 31 % 9000,
+            };
+            let requests: Vec<_> = (0..300).map(request).collect();
+            let mut taken = vec![0; requests.len()];
+            let left = ring::read_each(&requests, &mut |number, read| {
+                let ReadRequest { offset, len, .. } = requests[number];
+                assert_eq!(read.unwrap().as_slice(), expected(offset, len));
+                taken[number] += 1;
+            });
+            assert!(left.is_empty(), "{left:?}");
+            assert!(taken.iter().all(|&times| times == 1), "{taken:?}");
+        });
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn direct_reads_pass_the_cache_of_the_system_where_it_lets_them() {
+        use std::os::unix::fs::OpenOptionsExt;
+        in_each_mode(|directory, path| {
+            let flag = DIRECT.bits() as i32;
+            let is_let = File::options().read(true).custom_flags(flag).open(path.join("a")).is_ok();
+            println!("{:?}, the system lets them: {is_let}", directory.mode);
+            let is_direct = |file: Arc<dyn ReadFile>| {
+                let Descriptor { fd, alignment } = file.descriptor().unwrap();
+                assert_eq!(alignment > 1, rustix::fs::fcntl_getfl(fd).unwrap().contains(DIRECT));
+                alignment > 1
+            };
+            let expected = directory.mode.direct_io && is_let;
+            assert_eq!(is_direct(directory.open_pages("a").unwrap()), expected);
+            assert!(!is_direct(directory.open("a").unwrap()), "not what is read by the byte");
         });
     }
 

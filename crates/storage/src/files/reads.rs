@@ -70,6 +70,10 @@ pub struct ReadRequest {
 /// What gets the result of each read, with the number of its request: each once, in any order.
 pub type TakeRead<'a> = &'a mut dyn FnMut(usize, io::Result<ReadBytes>);
 
+/// The longest read that the system is asked for at once. In tests it is a page: longer reads go on there as they do where the
+/// system gives less than it was asked for.
+pub(crate) const READ_BYTES_MAX: usize = if cfg!(test) { 4096 } else { 1 << 30 };
+
 thread_local! {
     /// The buffer of an earlier read of this thread.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };

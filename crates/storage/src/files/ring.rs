@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::files::process::Process;
-use crate::files::reads::{ReadBytes, ReadFile, ReadRequest, TakeRead};
+use crate::files::reads::{READ_BYTES_MAX, ReadBytes, ReadFile, ReadRequest, TakeRead};
 
 /// Reads under way at the same time. Devices answer no faster with more.
 const DEPTH: usize = 64;
@@ -24,9 +24,6 @@ const DEPTH: usize = 64;
 const HANDED_AT_ONCE: usize = 8;
 /// Rings that wait for the next call. Each has a file descriptor.
 const IDLE_RINGS: usize = 4;
-/// The longest read that the kernel is asked for at once. In tests it is a page: longer reads go on there as they do where the
-/// kernel gives less than it was asked for.
-const READ_BYTES_MAX: usize = if cfg!(test) { 4096 } else { 1 << 30 };
 
 /// Rings that no call uses at the moment, and the process that made them.
 struct Idle {
