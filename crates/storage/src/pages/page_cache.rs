@@ -505,12 +505,17 @@ mod tests {
 
     /// A file of blocks whose payloads are their numbers.
     fn file_of_blocks() -> (Slow, PagedFile) {
+        file_of(|_| PageKind::Block)
+    }
+
+    /// A file of pages of some kinds, whose payloads are their numbers.
+    fn file_of(kind: impl Fn(usize) -> PageKind) -> (Slow, PagedFile) {
         let directory = Slow::default();
         let id = SegmentId(1);
         let mut writer =
             PageWriter::create(Arc::new(directory.clone()), FileKind::Segment, id).unwrap();
         for number in 0..PAGES {
-            writer.put_page(PageKind::Block, &[number as u8; PAYLOAD_BYTES], true);
+            writer.put_page(kind(number), &[number as u8; PAYLOAD_BYTES], true);
             writer.write_portion().unwrap();
         }
         writer.finish(b"footer").unwrap();
@@ -592,6 +597,35 @@ mod tests {
         let held = cache.bytes();
         assert!(cache.payloads(&[block(&file, PAGES + 9)])[0].is_err());
         assert_eq!(cache.bytes(), held);
+    }
+
+    #[test]
+    fn blocks_alone_have_the_budget_until_pages_that_describe_rows_want_their_share() {
+        const DESCRIBING: usize = 150;
+        let kind = |number| if number < DESCRIBING { PageKind::Postings } else { PageKind::Block };
+        let (directory, file) = file_of(kind);
+        let budget_bytes = 1 << 20;
+        let cache = PageCache::new(Arc::new(directory.files), budget_bytes);
+        let read = |numbers: Range<usize>| {
+            for number in numbers {
+                let page = PageRequest { kind: kind(number), ..block(&file, number) };
+                assert_eq!(*cache.payload(page).unwrap(), [number as u8; PAYLOAD_BYTES]);
+            }
+        };
+        let percent = |bytes: u64| bytes * 100 / budget_bytes;
+        read(DESCRIBING..PAGES);
+        read(DESCRIBING..PAGES);
+        let blocks = percent(cache.blocks.kept.weight());
+        assert!(blocks > 90, "{blocks} percent");
+        // Both are wanted now, and more of each than there is room for.
+        for round in 0..10 {
+            read(0..DESCRIBING);
+            read(DESCRIBING + round * 45..DESCRIBING + (round + 1) * 45);
+        }
+        let index = percent(cache.index.kept.weight());
+        assert!((35..=40).contains(&index), "{index} percent");
+        let blocks = percent(cache.blocks.kept.weight());
+        assert!((50..=60).contains(&blocks), "{blocks} percent");
     }
 
     #[test]
