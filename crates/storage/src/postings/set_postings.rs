@@ -521,3 +521,56 @@ impl SegmentMembers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use drillcore_format::postings::PostingsWriter;
+
+    use crate::files::memory_directory::MemoryDirectory;
+    use crate::pages::page_writer::PageWriter;
+
+    /// A file that was given another name is damaged in each of its pages. One that says itself that it belongs to other rows is not.
+    #[test]
+    fn the_postings_of_another_segment_are_refused() {
+        let directory = Arc::new(MemoryDirectory::new());
+        let (file, segment, rows) = (SegmentId(9), SegmentId(7), 300);
+        let mut writer = PageWriter::create(directory.clone(), FileKind::Postings, file).unwrap();
+        let mut postings = PostingsWriter::new(file, 0, 0);
+        postings.push(b"\x01AA\x00", [3, 5, 8].into_iter(), 3, false, &[], writer.pending());
+        let summary = postings.finish(writer.pending());
+        let mut payload = Vec::new();
+        summary.encode(&mut payload);
+        let footer = PostingsFooter {
+            file,
+            segment,
+            rows,
+            set_column: 2,
+            indexed: IndexedSets::all(),
+            set_directory: writer.put_page(PageKind::SetSummary, &payload, false),
+        };
+        let mut payload = Vec::new();
+        footer.encode(&mut payload);
+        let bytes = writer.finish(&payload).unwrap();
+        let cache = Arc::new(PageCache::new(directory.clone(), 1 << 20));
+        let open = |bytes, segment, rows, set_column| {
+            let meta = PostingsMeta { file, bytes };
+            let cache = cache.clone();
+            SetPostings::open_file(&*directory, meta, segment, (rows, 0), set_column, cache)
+        };
+        let postings = Arc::new(open(bytes, segment, rows, Some(2)).unwrap());
+        let members = postings.members(b"\x01AA\x00").unwrap().unwrap();
+        assert_eq!(members.entry.unwrap().count, 3);
+        let refused = |opened: Result<SetPostings>, expected: &str| {
+            let error = opened.err().unwrap();
+            assert!(matches!(error, StorageError::Inconsistent { .. }), "{error:?}");
+            assert!(error.to_string().contains(expected), "{error}");
+        };
+        refused(open(bytes, SegmentId(8), rows, Some(2)), "describes for segment 00000008");
+        refused(open(bytes, segment, rows + 1, Some(2)), "describes for segment 00000007");
+        refused(open(bytes + 1, segment, rows, Some(2)), "describes for segment 00000007");
+        refused(open(bytes, segment, rows, Some(1)), "lists sets of column 2");
+        refused(open(bytes, segment, rows, None), "lists sets of column 2");
+    }
+}
