@@ -10,7 +10,7 @@ use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 
-use crate::fixtures::{as_one, key, schema_of};
+use crate::fixtures::{as_one, key, named, schema_of};
 
 /// Three groups, the last of them short.
 const ROWS: i64 = 70_001;
@@ -180,6 +180,32 @@ fn a_scan_reads_the_pages_of_its_columns_and_no_other() {
     // Each note is another one: they lie in blocks alone, and so what is read beside them; and the symbols that they are compressed by.
     let (streams, blocks) = pages_of(&database, &table, &["note", "id"]);
     assert!(streams == 1 && blocks > 600, "{streams} pages and {blocks} blocks");
+}
+
+#[test]
+fn an_estimate_that_reads_all_rows_reads_the_pages_of_its_columns_and_no_other() {
+    let batch = rows(0..ROWS, 7);
+    let database = with_cache(0);
+    let table = database.create_table("t", TableSpec::new(batch.schema(), ["id"])).unwrap();
+    table.append(&batch, OnError::Raise).unwrap();
+    database.compact().unwrap();
+    let pages =
+        || database.stats().map(|stats| (stats.stream_pages_read, stats.blocks_read)).unwrap();
+    let estimated = |aggregate: Aggregate| {
+        let request = EstimateRequest {
+            aggregates: named(&[aggregate]),
+            stop: Stop::Error(HalfWidth::Relative(1e-12)),
+            ..Default::default()
+        };
+        let before = pages();
+        let found = table.snapshot().unwrap().estimate(&request).unwrap();
+        assert!(found.exact && found.scanned == ROWS as u64, "{}", found.method);
+        (pages().0 - before.0, pages().1 - before.1)
+    };
+    // The directory is read once.
+    assert_eq!(estimated(Aggregate::sum("price")), (3 + 1, 0));
+    assert_eq!(estimated(Aggregate::avg("level")), (3, 0));
+    assert_eq!(estimated(Aggregate::ratio("price", "short")), (6, 0));
 }
 
 #[test]

@@ -63,8 +63,12 @@ fn within(column: &str, low: i64, high: i64, looks_at_zones: bool) -> Selection 
 }
 
 fn database() -> Database {
+    with_cache(64 << 20)
+}
+
+fn with_cache(cache_bytes: u64) -> Database {
     let files = Arc::new(directory::MemoryDirectory::new());
-    let options = Options { maintenance_threads: 1, cache_bytes: 64 << 20, ..Default::default() };
+    let options = Options { maintenance_threads: 1, cache_bytes, ..Default::default() };
     Database::open_in(files, options).unwrap()
 }
 
@@ -205,4 +209,25 @@ fn a_scan_reads_the_blocks_whose_zones_may_match_and_no_other() {
     let (rows, streams, blocks, pruned) = read(&within("value", 20_000, 20_049, true));
     assert_eq!((rows, streams), (100, 0));
     assert!((1..=2).contains(&blocks) && pruned > 80, "{blocks} blocks, {pruned} pruned");
+}
+
+/// Without zones, which would have it read few blocks. So few rows are counted by one thread, and need not be cut by their keys.
+#[test]
+fn a_count_reads_the_streams_of_its_condition_and_no_other() {
+    let database = with_cache(0);
+    let table = table(&database, Merge::Append);
+    append(&table, (0..65_000).map(|id| (id, Some(0), Some(id % 1_000))));
+    database.flush().unwrap();
+    let count = |selection: &Selection, expected: u64| {
+        let before = database.stats().unwrap();
+        assert_eq!(table.snapshot().unwrap().count(selection).unwrap(), expected);
+        let after = database.stats().unwrap();
+        let streams = after.stream_pages_read - before.stream_pages_read;
+        (streams, after.blocks_read - before.blocks_read)
+    };
+    // A page for each of two groups; the first time the directory.
+    assert_eq!(count(&within("value", 200, 299, false), 6_500), (2 + 1, 0));
+    assert_eq!(count(&within("value", 300, 349, false), 3_250), (2, 0));
+    assert_eq!(count(&within("day", 1, 2, false), 0), (2, 0));
+    assert_eq!(count(&within("id", 1, 2, false), 2), (2, 0));
 }

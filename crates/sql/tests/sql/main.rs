@@ -2,6 +2,7 @@
 
 mod fixtures;
 mod arithmetic;
+mod columns;
 mod condition;
 mod deletes;
 mod files;
