@@ -87,7 +87,9 @@ fn long_values_behind_many_short_ones_are_scanned_merged_checked_and_drawn() {
 
 #[test]
 fn a_value_that_is_too_long_is_refused_by_column_length_and_limit() {
-    let db = Database::in_memory(Options { memory_bytes: 2 << 30, ..Default::default() }).unwrap();
+    let files = Arc::new(directory::MemoryDirectory::new());
+    let options = Options { memory_bytes: 2 << 30, ..Default::default() };
+    let db = Database::open_in(files, options).unwrap();
     let list = DataType::new_list(DataType::Utf8, true);
     let columns = schema_of(&[
         ("id", DataType::Int64, false),
@@ -127,10 +129,15 @@ fn a_value_that_is_too_long_is_refused_by_column_length_and_limit() {
         ];
         RecordBatch::try_new(table.schema().columns.clone(), columns).unwrap()
     };
+    let logged = || db.stats().unwrap().wal_bytes;
+    table.append(&batch(0, 1), OnError::Raise).unwrap();
     let cases = [(1, "text", 64 * MIB), (2, "blob", 64 * MIB), (3, "tags", 64 * MIB)];
     for (column, name, limit) in cases.into_iter().chain([(4, "team", 64 << 10)]) {
+        let logged_before = logged();
+        assert!(logged_before > 0);
         let error = table.append(&batch(column, limit + 1), OnError::Raise).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert_eq!(logged(), logged_before, "nothing was logged");
         let message = error.to_string();
         for part in [format!("row 1: column {name:?}"), limit.to_string(), (limit + 1).to_string()]
         {
