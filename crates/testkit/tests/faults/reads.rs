@@ -1,6 +1,7 @@
 //! Reads of segments, many at once: of files that are slow, that fail, that are read in each way that there is, and of
 //! another version.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -378,51 +379,90 @@ fn a_postings_file_of_another_segment_is_refused_by_name_and_left_as_it_is() {
         table.wait_for_set_index().unwrap();
         db.close().unwrap();
     }
-    let all = || -> Vec<(String, Vec<u8>)> {
-        let mut names = files.list().unwrap();
-        names.sort();
-        let read = |name: String| (drillcore::directory::read_file(&files, &name).unwrap(), name);
-        names.into_iter().map(read).map(|(bytes, name)| (name, bytes)).collect()
-    };
-    let before = all();
+    let before = contents(&files);
     let postings: Vec<_> =
         before.iter().filter(|(name, _)| name.starts_with("postings-")).collect();
     let [(first, of_first), (second, of_second)] = postings[..] else {
         panic!("{} postings files", postings.len())
     };
     for (name, bytes) in [(first, of_second), (second, of_first)] {
-        files.remove(name).unwrap();
-        files.create(name).unwrap().write_all(bytes).unwrap();
+        replace(&files, name, bytes);
     }
-    let swapped = all();
+    let swapped = contents(&files);
     let error = open().err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert!(error.to_string().contains("postings-"), "{error}");
-    let after = all();
+    let after = contents(&files);
     for (name, bytes) in &swapped {
-        assert!(after.iter().any(|(of, kept)| of == name && kept == bytes), "{name} is as it was");
+        assert_eq!(after.get(name), Some(bytes), "{name} is as it was");
     }
+}
+
+/// Of all files their names and bytes.
+fn contents(files: &MemoryDirectory) -> BTreeMap<String, Vec<u8>> {
+    let read = |name: String| (drillcore::directory::read_file(files, &name).unwrap(), name);
+    files.list().unwrap().into_iter().map(read).map(|(bytes, name)| (name, bytes)).collect()
+}
+
+fn replace(files: &MemoryDirectory, name: &str, bytes: &[u8]) {
+    files.remove(name).unwrap();
+    files.create(name).unwrap().write_all(bytes).unwrap();
+}
+
+/// A log file's bytes, or those of a file of pages, with another version and the checksums of that.
+fn with_version(bytes: &[u8], is_log: bool, version: u8) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    // Where the version is, and from where to where checksums cover it, which follow.
+    let (at, from, ends) = match is_log {
+        true => (8, 0, vec![12, 20]),
+        false => {
+            let tail = bytes.len() - TAIL_BYTES;
+            (tail + 12, tail, vec![tail + 16])
+        }
+    };
+    bytes[at] = version;
+    for end in ends {
+        let checksum = crc32c::crc32c(&bytes[from..end]);
+        bytes[end..end + 4].copy_from_slice(&checksum.to_le_bytes());
+    }
+    bytes
 }
 
 #[test]
 fn a_database_of_another_version_is_refused_by_name_and_left_as_it_is() {
-    for version in [1, 5, 7] {
-        let directory = SlowDirectory::new();
-        database(&directory).0.close().unwrap();
-        let files = &directory.files;
-        let names = files.list().unwrap();
-        let name = names.iter().find(|name| name.starts_with("segment-")).unwrap();
-        let mut bytes = drillcore::directory::read_file(files, name).unwrap();
-        let tail = bytes.len() - TAIL_BYTES;
-        bytes[tail + 12] = version;
-        let checksum = crc32c::crc32c(&bytes[tail..tail + 16]);
-        bytes[tail + 16..tail + 20].copy_from_slice(&checksum.to_le_bytes());
-        files.remove(name).unwrap();
-        files.create(name).unwrap().write_all(&bytes).unwrap();
-        let error = Database::open_in(Arc::new(files.clone()), Options::default()).err().unwrap();
-        let expected = format!("format version {version}; this build reads version 6");
-        assert!(error.to_string().contains(&expected), "{error}");
-        assert_eq!(files.list().unwrap().len(), names.len());
-        assert_eq!(drillcore::directory::read_file(files, name).unwrap(), bytes);
+    let files = MemoryDirectory::new();
+    let open = || Database::open_in(Arc::new(files.clone()), Options::default());
+    {
+        let db = open().unwrap();
+        let table = db.create_table("events", Events::spec()).unwrap();
+        table.unindex_all_sets().unwrap();
+        EVENTS.append(&table, &(0..2_000).collect::<Vec<_>>());
+        db.flush().unwrap();
+        table.index_all_sets().unwrap();
+        table.wait_for_set_index().unwrap();
+        EVENTS.append(&table, &[5_000]);
+        db.close().unwrap();
     }
+    let intact = contents(&files);
+    for (stem, is_log, reads, versions) in [
+        ("segment-", false, 6, [1, 5, 7]),
+        ("postings-", false, 6, [1, 5, 7]),
+        ("manifest-", true, 4, [1, 3, 5]),
+        ("wal-0", true, 4, [1, 3, 5]),
+    ] {
+        let (name, bytes) = intact.iter().find(|(name, _)| name.starts_with(stem)).unwrap();
+        for version in versions {
+            replace(&files, name, &with_version(bytes, is_log, version));
+            let before = contents(&files);
+            let error = open().err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            let expected = format!("format version {version}; this build reads version {reads}");
+            let message = error.to_string();
+            assert!(message.contains(&expected) && message.contains(name), "{message}");
+            assert_eq!(contents(&files), before, "{name} of version {version}");
+        }
+        replace(&files, name, bytes);
+    }
+    let db = open().unwrap();
+    assert_eq!(db.table("events").unwrap().snapshot().unwrap().rows().unwrap(), 2_001);
 }
