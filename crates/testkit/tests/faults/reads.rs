@@ -2,6 +2,7 @@
 //! another version.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -13,7 +14,7 @@ use drillcore::*;
 use drillcore_format::file_tail::TAIL_BYTES;
 use drillcore_storage::files::local_directory::LocalDirectory;
 use drillcore_storage::segments::segment::Segment;
-use drillcore_testkit::event_table::Events;
+use drillcore_testkit::event_table::{self, Events};
 
 use crate::slow_directory::{EVENTS, FAR, NOWHERE, ROWS, STUCK, SlowDirectory, keys};
 
@@ -465,4 +466,65 @@ fn a_database_of_another_version_is_refused_by_name_and_left_as_it_is() {
     }
     let db = open().unwrap();
     assert_eq!(db.table("events").unwrap().snapshot().unwrap().rows().unwrap(), 2_001);
+}
+
+/// What was read before the end that is left is right, and what is asked for behind it is an error.
+#[test]
+fn a_segment_that_is_cut_while_it_is_open_gives_errors_and_no_wrong_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    {
+        let db = Database::open(&path, Options::default()).unwrap();
+        fill(&db);
+        db.close().unwrap();
+    }
+    let names = LocalDirectory::open(&path).unwrap().list().unwrap();
+    let segment = names.iter().find(|name| Segment::id_of(name).is_some()).unwrap();
+    let segment = path.join(segment);
+    let intact = std::fs::read(&segment).unwrap();
+    let expected: Vec<i64> = (0..ROWS).collect();
+    for (direct_io, io_uring) in WAYS {
+        std::fs::write(&segment, &intact).unwrap();
+        let options = ReadOptions { direct_io, io_uring, ..Default::default() };
+        let db = Database::open_read_only(&path, options).unwrap();
+        let table = db.table("events").unwrap().snapshot().unwrap();
+        // What says where rows lie is at the end of the file. From now on it is in memory, with one block.
+        table.get(&keys([ROWS / 2]), None).unwrap();
+        // Between pages, within one, and to nothing.
+        let lens = [intact.len() / 8192 * 4096, intact.len() / 4 + 1, 5_000, 0];
+        for (round, len) in lens.into_iter().enumerate() {
+            File::options().write(true).open(&segment).unwrap().set_len(len as u64).unwrap();
+            let (mut right, mut failed) = (0, 0);
+            let mut check = |read: Result<RecordBatch>| match read {
+                Ok(rows) => {
+                    assert_eq!(rows, EVENTS.batch(&event_table::ids(&rows)), "{len} bytes");
+                    right += rows.num_rows();
+                    Some(event_table::ids(&rows))
+                }
+                Err(error) => {
+                    let kinds = [ErrorKind::Io, ErrorKind::Corrupt];
+                    assert!(kinds.contains(&error.kind()), "{error}");
+                    assert!(error.to_string().contains("segment-"), "{error}");
+                    failed += 1;
+                    None
+                }
+            };
+            let scan = table.scan(ScanRequest { threads: Some(1), ..Default::default() });
+            let mut found = Vec::new();
+            match scan {
+                Ok(scan) => scan.for_each(|batch| found.extend(check(batch).unwrap_or_default())),
+                Err(error) => drop(check(Err(error))),
+            }
+            assert!(found.len() < expected.len() && expected.starts_with(&found), "{len} bytes");
+            // Other ones each time: what was read is in memory.
+            for id in (0..ROWS).skip(round * 100).step_by(501) {
+                let found = check(table.get(&keys([id]), None).map(|found| found.rows));
+                assert!(found.is_none_or(|found| found == [id]));
+            }
+            let sample = SampleRequest { n: 300, seed: Some(len as u64), ..Default::default() };
+            assert!(check(table.sample(&sample)).is_none());
+            println!("direct_io {direct_io}, io_uring {io_uring}, {len} bytes: {right}, {failed}");
+            assert!(failed > 10 && right >= len / 100_000, "{right} and {failed}");
+        }
+    }
 }
