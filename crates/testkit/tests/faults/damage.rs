@@ -1,10 +1,11 @@
 //! Flipped bits, in every kind of page and file of a closed database.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore::*;
@@ -18,6 +19,13 @@ use drillcore_testkit::cell::{from_array, rows_of};
 const SEED: u64 = 5;
 const SEGMENT_ROWS: i64 = 30_000;
 const LOGGED_ROWS: i64 = 300;
+/// Rows of two segments that share no keys, and of some that were written later.
+const LOWER_ROWS: i64 = 6_000;
+const UPPER_ROWS: i64 = 10_000;
+/// Keys of the first of these segments are below, ...
+const FIRST_KEYS: i64 = 50_000;
+/// ... and those of the segment above both.
+const UPPER_KEYS: i64 = 30_000;
 
 fn options() -> Options {
     Options { memory_bytes: 64 << 20, maintenance_threads: 1, ..Default::default() }
@@ -27,8 +35,13 @@ fn open(files: &MemoryDirectory) -> Result<Database> {
     Database::open_in(Arc::new(files.clone()), options())
 }
 
-/// Row `id` has key `id`, scattered; half of all rows are in one set, the others in one of a thousand.
-fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
+/// The key of a row: its id, scattered.
+fn key(id: i64) -> i64 {
+    id * 7_919 % 100_003
+}
+
+/// Half of all rows are in one set, the others in one of a thousand.
+fn batch(ids: impl Iterator<Item = i64> + Clone) -> RecordBatch {
     let schema = Arc::new(Schema::new(vec![
         Field::new("id", DataType::Int64, false),
         Field::new("name", DataType::Utf8, true),
@@ -37,7 +50,7 @@ fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
     // Some are so long that they lie apart from their rows.
     let note = |id: i64| (id % 1_000 == 0).then(|| "a note ".repeat(300 + id as usize % 17));
     let notes: StringArray = ids.clone().map(note).collect();
-    let scattered: Int64Array = ids.clone().map(|id| Some(id * 7_919 % 100_003)).collect();
+    let scattered: Int64Array = ids.clone().map(|id| Some(key(id))).collect();
     let name = |id: i64| match id % 2 {
         0 => Some("most".to_string()),
         _ => (id % 5 > 0).then(|| format!("a set with the number {}", id % 1_000)),
@@ -74,14 +87,108 @@ fn closed_database(sets: Sets) -> MemoryDirectory {
     files
 }
 
-/// The answers to a fixed list of questions, as hashes.
-fn answers(table: &TableSnapshot) -> Vec<Result<u64>> {
-    fn hash(value: impl Hash) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        value.hash(&mut hasher);
-        hasher.finish()
+/// Two segments of all columns that share no keys, and a newer one above a part of the first.
+fn closed_layers() -> MemoryDirectory {
+    let files = MemoryDirectory::new();
+    let database = open(&files).unwrap();
+    let _hold = database.hold_maintenance();
+    let spec = TableSpec::new(batch(0..0).schema(), ["id"]).set("name");
+    let table = database.create_table("t", spec).unwrap();
+    let (lower, upper) = (0..LOWER_ROWS, LOWER_ROWS..LOWER_ROWS + UPPER_ROWS);
+    let batches = [
+        batch(lower.clone().filter(|id| key(*id) < FIRST_KEYS)),
+        batch(lower.filter(|id| key(*id) >= FIRST_KEYS)),
+        batch(upper.filter(|id| key(*id) < UPPER_KEYS)),
+    ];
+    for batch in &batches {
+        table.append(batch, OnError::Raise).unwrap();
+        database.flush().unwrap();
     }
-    let int = |value: i64| -> ArrayRef { Arc::new(Int64Array::from(vec![value])) };
+    let of_table = database.stats().unwrap().tables.remove(0);
+    assert_eq!((of_table.segments, of_table.levels), (3, 2));
+    database.close().unwrap();
+    files
+}
+
+/// The rows with a note, which are in few blocks: zones say so.
+#[derive(Debug)]
+struct WithNote([String; 1]);
+
+impl Predicate for WithNote {
+    fn columns(&self) -> &[String] {
+        &self.0
+    }
+
+    fn select(&self, rows: &RecordBatch) -> Result<BooleanArray> {
+        let notes = rows.column(0);
+        Ok((0..notes.len()).map(|row| Some(notes.is_valid(row))).collect())
+    }
+
+    fn zone_columns(&self) -> &[String] {
+        &self.0
+    }
+
+    fn may_match(&self, zones: &Zones) -> Result<BooleanArray> {
+        let Some(known) = zones.column(0) else {
+            return Ok(BooleanArray::from(vec![true; zones.len()]));
+        };
+        let counts = known.null_counts.values().iter().zip(zones.rows().values());
+        Ok(counts.map(|(nulls, rows)| Some(nulls < rows)).collect())
+    }
+
+    fn text(&self) -> &str {
+        "note is not null"
+    }
+}
+
+type Answers = Vec<Result<u64>>;
+
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn int(value: i64) -> ArrayRef {
+    Arc::new(Int64Array::from(vec![value]))
+}
+
+fn scanned(table: &TableSnapshot, request: ScanRequest) -> Result<u64> {
+    let batches = table.scan(request)?.collect::<Result<Vec<_>>>()?;
+    Ok(hash(batches.iter().flat_map(rows_of).collect::<Vec<_>>()))
+}
+
+fn found(table: &TableSnapshot, key: i64) -> Result<u64> {
+    table.get(&[int(key)], None).map(|found| hash((found.positions, rows_of(&found.rows))))
+}
+
+/// The answers to questions of which single columns, zones and filters are read, as hashes.
+fn answers_of_layers(table: &TableSnapshot) -> Answers {
+    let columns = [None, Some("id"), Some("name"), Some("note")].into_iter();
+    let columns = columns.map(|column| column.map(|column| vec![column.to_string()]));
+    let mut answers: Answers = columns
+        .map(|columns| scanned(table, ScanRequest { columns, ..Default::default() }))
+        .collect();
+    let with_note: Arc<dyn Predicate> = Arc::new(WithNote(["note".to_string()]));
+    let selection = Selection { predicate: Some(with_note), ..Default::default() };
+    answers.push(table.count(&selection));
+    answers.push(scanned(table, ScanRequest { selection, ..Default::default() }));
+    let of_set = |name: &str| Selection {
+        sets: Some(Arc::new(StringArray::from(vec![name]))),
+        ..Default::default()
+    };
+    for selection in [Selection::default(), of_set("most"), of_set("a set with the number 333")] {
+        let request =
+            SampleRequest { n: 50, selection, seed: Some(1), at_most: true, ..Default::default() };
+        answers.push(table.sample(&request).map(|batch| hash(rows_of(&batch))));
+    }
+    // Some of them lie beneath the segment above, which has none of them.
+    answers.extend((0..LOWER_ROWS).step_by(150).map(|id| found(table, key(id))));
+    answers
+}
+
+/// The answers to a fixed list of questions, as hashes.
+fn answers(table: &TableSnapshot) -> Answers {
     let range = |low: i64, high: i64| Between {
         low: Some(vec![int(low)]),
         high: Some(vec![int(high)]),
@@ -106,12 +213,8 @@ fn answers(table: &TableSnapshot) -> Vec<Result<u64>> {
     for selection in selections {
         answers.push(table.count(&selection));
         for reverse in [false, true] {
-            let request =
-                ScanRequest { selection: selection.clone(), reverse, ..Default::default() };
-            let batches = table.scan(request).and_then(|scan| scan.collect::<Result<Vec<_>>>());
-            answers.push(
-                batches.map(|batches| hash(batches.iter().flat_map(rows_of).collect::<Vec<_>>())),
-            );
+            let selection = selection.clone();
+            answers.push(scanned(table, ScanRequest { selection, reverse, ..Default::default() }));
         }
         for seed in [1, 2] {
             let request = SampleRequest {
@@ -124,9 +227,7 @@ fn answers(table: &TableSnapshot) -> Vec<Result<u64>> {
             answers.push(table.sample(&request).map(|batch| hash(rows_of(&batch))));
         }
     }
-    for key in (0..100_003).step_by(5_000) {
-        answers.push(table.get(&[int(key)], None).map(|f| hash((f.positions, rows_of(&f.rows)))));
-    }
+    answers.extend((0..100_003).step_by(5_000).map(|key| found(table, key)));
     answers.push(table.sets().map(|sets| hash((from_array(sets.values.as_ref()), sets.rows))));
     answers
 }
@@ -157,7 +258,10 @@ fn pages(bytes: &[u8], segment: SegmentId) -> Vec<(String, usize, usize)> {
             read_page(page, kind, address).ok().map(|_| (kind, page.len()))
         });
         let (kind, len) = page.unwrap_or_else(|| panic!("byte {at} begins no page"));
-        pages.push((kind.name().to_string(), at, at + len));
+        // Zeros behind the last extents of some blocks belong to no page, and nothing reads them.
+        let is_extent = kind == PageKind::Extent;
+        let own = if is_extent { page_len(at as u64, payload_len, false) } else { len };
+        pages.push((kind.name().to_string(), at, at + own));
         at += len;
     }
     pages.push(("tail".to_string(), at, bytes.len()));
@@ -186,13 +290,29 @@ fn regions(files: &MemoryDirectory) -> Vec<(String, String, usize, usize)> {
 
 #[test]
 fn a_flipped_bit_is_an_error_that_names_the_file_or_changes_no_answer() {
+    let long = std::env::var_os("DRILLCORE_LONG").is_some();
+    let mut refused = BTreeMap::new();
     // Kinds of regions in a segment, or there and in a file beside it, in a log and in a manifest.
     for (sets, kinds_expected) in [(Sets::InTheSegment, 16), (Sets::Beside, 18)] {
-        flip_bits(&closed_database(sets), kinds_expected);
+        let flips = if long { 1_000 } else { 40 };
+        flip_bits(&closed_database(sets), answers, kinds_expected, flips, &mut refused);
+    }
+    let flips = if long { 1_000 } else { 15 };
+    flip_bits(&closed_layers(), answers_of_layers, 15, flips, &mut refused);
+    // Not by `verify` alone.
+    for (kind, refused) in &refused {
+        assert!(*refused > 0, "no answer was refused for a flipped bit in: {kind}");
     }
 }
 
-fn flip_bits(files: &MemoryDirectory, kinds_expected: usize) {
+/// Counts in `refused`, by kind, the flips for which an answer was an error.
+fn flip_bits(
+    files: &MemoryDirectory,
+    answers: fn(&TableSnapshot) -> Answers,
+    kinds_expected: usize,
+    flips: u64,
+    refused: &mut BTreeMap<String, u64>,
+) {
     let regions = regions(files);
     let mut kinds: Vec<&String> = regions.iter().map(|region| &region.0).collect();
     kinds.sort_unstable();
@@ -204,11 +324,10 @@ fn flip_bits(files: &MemoryDirectory, kinds_expected: usize) {
     };
     assert!(expected.iter().all(Result::is_ok));
 
-    let flips = if std::env::var_os("DRILLCORE_LONG").is_some() { 1_000 } else { 40 };
     let mut rng = Rng::keyed(SEED, 0);
     for kind in kinds {
         let of_kind: Vec<_> = regions.iter().filter(|region| region.0 == *kind).collect();
-        let mut answers_refused = 0;
+        let mut refused_here = 0;
         for _ in 0..flips {
             let (_, file, from, to) = of_kind[rng.below(of_kind.len() as u64) as usize];
             let at = from + rng.below((to - from) as u64) as usize;
@@ -219,9 +338,11 @@ fn flip_bits(files: &MemoryDirectory, kinds_expected: usize) {
                     bytes[at] ^= 1 << bit;
                 }
             });
-            answers_refused += check_damaged(&damaged, file, &expected, &context);
+            refused_here +=
+                u64::from(check_damaged(&damaged, file, answers, &expected, &context) > 0);
         }
-        println!("{kind}: {flips} flips, {answers_refused} answers refused");
+        println!("{kind}: {flips} flips, for {refused_here} of them an answer was refused");
+        *refused.entry(kind.clone()).or_default() += refused_here;
     }
 }
 
@@ -229,6 +350,7 @@ fn flip_bits(files: &MemoryDirectory, kinds_expected: usize) {
 fn check_damaged(
     files: &MemoryDirectory,
     file: &str,
+    answers: fn(&TableSnapshot) -> Answers,
     expected: &[Result<u64>],
     context: &str,
 ) -> usize {
