@@ -1,4 +1,4 @@
-//! A merge that takes long: on a slow disk, while more is flushed.
+//! Merges that take long: on a slow disk, while more is flushed.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,9 +13,12 @@ const LONG_ROWS: i64 = 200_000;
 const SHORT_ROWS: i64 = 1_000;
 /// Levels that make a merge due.
 const LEVELS: i64 = 4;
+/// Levels for which writers do not wait, and those from which on they are as slow as they get.
+const LEVELS_FREE: u64 = 16;
+const LEVELS_SLOWEST: u64 = 56;
 
 /// Rows with keys from everywhere, and with nothing to compress.
-fn batch(rows: std::ops::Range<i64>) -> RecordBatch {
+pub fn batch(rows: std::ops::Range<i64>) -> RecordBatch {
     let noise = |row: i64| row.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64);
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.clone().map(noise)));
     let values = Int64Array::from_iter_values(rows.map(|row| noise(noise(row) ^ row)));
@@ -60,4 +63,38 @@ fn short_merges_go_before_a_long_one_that_is_under_way() {
     let rows = table.snapshot().unwrap().count(&Selection::default()).unwrap();
     assert_eq!(rows as i64, flushed);
     db.close().unwrap();
+}
+
+#[test]
+fn writers_wait_while_more_than_16_levels_are_left_to_merge_and_not_once_they_are_merged() {
+    let options = Options { memory_bytes: 16 << 20, ..Options::default() };
+    let db = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
+    let table = db.create_table("t", TableSpec::new(batch(0..1).schema(), ["id"])).unwrap();
+    let levels = || db.stats().unwrap().tables[0].levels;
+    let stalled = || db.stats().unwrap().writer.unwrap().merge_stall_seconds;
+    let append = |rows| drop(table.append(&batch(rows), OnError::Raise).unwrap());
+    let many = || append(1_000_000..1_000_000 + 10 * SHORT_ROWS);
+
+    let hold = db.hold_maintenance();
+    for level in 0..LEVELS_FREE as i64 {
+        append(level * SHORT_ROWS..(level + 1) * SHORT_ROWS);
+        db.flush().unwrap();
+    }
+    many();
+    assert_eq!((levels(), stalled()), (LEVELS_FREE, 0.0));
+    for level in LEVELS_FREE..(LEVELS_FREE + LEVELS_SLOWEST) / 2 {
+        db.flush().unwrap();
+        append(level as i64 * SHORT_ROWS..(level as i64 + 1) * SHORT_ROWS);
+    }
+    db.flush().unwrap();
+    // 160 KB, or more, at half of the levels: a fourth of what a sixteenth of the memory per second is slowed.
+    let before = stalled();
+    many();
+    assert!(before > 0.0 && stalled() > before + 0.03, "{before} s, then {} s", stalled());
+
+    drop(hold);
+    wait("too many levels are left", || levels() <= LEVELS_FREE);
+    let before = stalled();
+    many();
+    assert_eq!(stalled(), before, "with {} levels", levels());
 }
