@@ -10,6 +10,7 @@ mod log_power_cuts;
 mod positions;
 mod reads;
 mod reshaping;
+mod side_by_side;
 mod slow_directory;
 mod slow_merges;
 mod small_disk;
