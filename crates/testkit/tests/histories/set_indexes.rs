@@ -2,11 +2,14 @@
 //! so after a restart, every acknowledged row is there, and no list lacks a row.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use drillcore::directory::Directory;
 use drillcore::*;
 use drillcore_sample::rng::Rng;
-use drillcore_testkit::fault_directory::{Fault, FaultDirectory, Unsynced};
+use drillcore_testkit::deadline::wait_until;
+use drillcore_testkit::fault_directory::{Fault, FaultDirectory, Operation, Unsynced};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -88,14 +91,20 @@ fn check(database: &Database, told: &Told) {
         if settled {
             table.wait_for_set_index().unwrap();
         }
-        let snapshot = table.snapshot().unwrap();
-        let rows = snapshot.count(&Selection::default()).unwrap() as i64;
+        let rows = rows_of_sets(&table);
         assert!(rows == told.rows || rows == told.rows + 9, "{rows}");
-        for name in NAMES {
-            let selection = Selection { sets: Some(names(&[name])), ..Default::default() };
-            assert_eq!(snapshot.count(&selection).unwrap() as i64, rows / 3, "{name}");
-        }
     }
+}
+
+/// How many rows the table has: each set has a third.
+fn rows_of_sets(table: &Table) -> i64 {
+    let snapshot = table.snapshot().unwrap();
+    let rows = snapshot.count(&Selection::default()).unwrap() as i64;
+    for name in NAMES {
+        let selection = Selection { sets: Some(names(&[name])), ..Default::default() };
+        assert_eq!(snapshot.count(&selection).unwrap() as i64, rows / 3, "{name}");
+    }
+    rows
 }
 
 #[test]
@@ -124,5 +133,57 @@ fn a_switch_is_for_good_once_its_call_returned_whatever_fails_and_whenever() {
                 check(&database, &told);
             }
         }
+    }
+}
+
+/// A table without lists of sets, in one segment.
+fn unlisted(directory: &FaultDirectory) -> (Database, Table) {
+    let database = Database::open_in(Arc::new(directory.clone()), options()).unwrap();
+    let spec = TableSpec::new(batch(0..0).schema(), ["id"]).set("name").without_set_index();
+    let table = database.create_table("t", spec).unwrap();
+    table.append(&batch(0..45), OnError::Raise).unwrap();
+    database.flush().unwrap();
+    (database, table)
+}
+
+#[test]
+fn a_list_for_which_the_disk_has_no_room_half_way_is_written_once_there_is_room() {
+    let sound = FaultDirectory::new();
+    let (_database, table) = unlisted(&sound);
+    let before = sound.operations().len();
+    table.index_all_sets().unwrap();
+    table.wait_for_set_index().unwrap();
+    let operations = sound.operations();
+    // Before and behind them the manifest is written.
+    let is = |kind| move |operation: &Operation| *operation == kind;
+    let created = before + operations[before..].iter().position(is(Operation::Create)).unwrap();
+    let synced = created + operations[created..].iter().position(is(Operation::Sync)).unwrap();
+    assert!(synced > created + 1, "bytes are written: {operations:?}");
+
+    let mut indexed = IndexedSetsStats::default();
+    (indexed.all, indexed.exceptions) = (true, 0);
+    let told = Told { has_table: true, rows: 45, indexed: vec![indexed] };
+    for failing in created..synced {
+        let directory = FaultDirectory::new();
+        let (database, table) = unlisted(&directory);
+        directory.set_fault(Some(Fault::DiskFull(failing as u64)));
+        table.index_all_sets().unwrap();
+        let why = || database.stats().unwrap().tables[0].merge_put_off.clone();
+        wait_until(Duration::from_secs(30), "the list is put off", || why().is_some());
+        assert!(why().unwrap().contains("no space left"), "{:?}", why());
+        assert_eq!(rows_of_sets(&table), 45);
+        for unsynced in Unsynced::ALL {
+            let image = directory.crash_image(unsynced, &mut Rng::keyed(failing as u64, 0));
+            check(&Database::open_in(Arc::new(image), options()).unwrap(), &told);
+        }
+        directory.set_fault(None);
+        check(&database, &told);
+        let stats = database.stats().unwrap();
+        let rows_to_index = stats.tables[0].indexed_sets.as_ref().unwrap().rows_to_index;
+        assert_eq!((why(), rows_to_index), (None, 0));
+        assert_eq!(stats.writer.unwrap().segments_indexed, 1);
+        assert!(database.verify().unwrap().faults.is_empty());
+        let is_list = |name: &&String| name.starts_with("postings-");
+        assert_eq!(directory.list().unwrap().iter().filter(is_list).count(), 1);
     }
 }
