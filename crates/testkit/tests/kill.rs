@@ -1,14 +1,19 @@
 //! A writer process killed with SIGKILL, again and again, on one database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use drillcore::directory::{Directory, LocalDirectory, MemoryDirectory, read_file};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
+use drillcore_storage::pages::paged_file::file_of;
+use drillcore_testkit::deadline::wait_until;
 use drillcore_testkit::numbered_batches::{TABLES, append, create_tables, last_batches};
+use drillcore_testkit::stuck_directory::StuckDirectory;
 
 /// Names the database folder to the child process.
 const FOLDER_VARIABLE: &str = "DRILLCORE_KILL_FOLDER";
@@ -133,6 +138,136 @@ fn a_killed_writer_loses_no_acknowledged_batch_and_leaves_none_in_part() {
         total = found.values().sum();
     }
     println!("{rounds} kills, {total} batches in the last database");
+}
+
+/// Names the job and the number of its step to the child process.
+const JOB_VARIABLE: &str = "DRILLCORE_KILL_JOB";
+const STEP_VARIABLE: &str = "DRILLCORE_KILL_STEP";
+/// Batches that are there when the job begins.
+const BATCHES: u64 = 24;
+/// Steps of the jobs of the first table, and some of the second.
+const STEPS: usize = 9;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn one_thread() -> Options {
+    Options { maintenance_threads: 1, ..Default::default() }
+}
+
+/// A database for which a job is left to do, as a killed writer left it. Made in memory, where nothing has to be synced.
+fn before_job(job: &str) -> MemoryDirectory {
+    let files = MemoryDirectory::new();
+    let database = Database::open_in(Arc::new(files.clone()), one_thread()).unwrap();
+    create_tables(&database).unwrap();
+    let _hold = database.hold_maintenance();
+    for name in TABLES.into_iter().filter(|_| job == "index") {
+        database.table(name).unwrap().unindex_all_sets().unwrap();
+    }
+    for number in 1..=BATCHES {
+        append(&database, 0, number).unwrap();
+        if number % (BATCHES / 3) == 0 && (number < BATCHES || job != "flush") {
+            database.flush().unwrap();
+        }
+    }
+    if job == "index" {
+        database.compact().unwrap();
+    }
+    database.close().unwrap();
+    files
+}
+
+/// The child: does a job, and stops for good before one of its steps, which it prints. Started by the test below.
+#[test]
+#[ignore = "runs as the child of the other test"]
+fn writer_that_gets_killed_in_a_job() {
+    let Ok(job) = std::env::var(JOB_VARIABLE) else { return };
+    let folder = std::env::var_os(FOLDER_VARIABLE).expect("the parent names the folder");
+    let step: usize = std::env::var(STEP_VARIABLE).unwrap().parse().unwrap();
+    let local = LocalDirectory::create(Path::new(&folder)).unwrap();
+    let directory = StuckDirectory::new(Arc::new(local));
+    let database = Database::open_in(Arc::new(directory.clone()), one_thread()).unwrap();
+    let hold = database.hold_maintenance();
+    let tables = TABLES.map(|name| database.table(name).unwrap());
+    if job == "index" {
+        tables.iter().for_each(|table| table.index_all_sets().unwrap());
+    }
+    let before = directory.written().len();
+    directory.stick_after(step);
+    std::thread::spawn(move || match job.as_str() {
+        "flush" => database.flush().unwrap(),
+        "compact" => database.compact().unwrap(),
+        _ => {
+            drop(hold);
+            tables.iter().for_each(|table| table.wait_for_set_index().unwrap());
+        }
+    });
+    wait_until(PATIENCE, "the job has so many steps", || directory.is_stuck());
+    let line = format!("\nabout to {}\n", directory.written()[before + step]);
+    std::io::stdout().write_all(line.as_bytes()).unwrap();
+    // Until it is killed, or longer, should whoever started it be gone.
+    std::thread::sleep(PATIENCE);
+}
+
+/// Runs the child up to a step of its job, kills it, and returns what it was about to do.
+fn kill_in_job(folder: &Path, job: &str, step: usize) -> String {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "writer_that_gets_killed_in_a_job", "--nocapture"])
+        .env(FOLDER_VARIABLE, folder)
+        .env(JOB_VARIABLE, job)
+        .env(STEP_VARIABLE, step.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().expect("the child's output is piped")).lines();
+    let about_to = |line: String| line.strip_prefix("about to ").map(str::to_string);
+    let what = lines.map_while(std::io::Result::ok).find_map(about_to);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    what.unwrap_or_else(|| panic!("{job}, step {step}: the child ended by itself"))
+}
+
+/// Segments, and lists of sets beside them.
+fn paged_files(folder: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| file_of(name).is_some()).collect()
+}
+
+#[test]
+fn a_writer_killed_before_any_step_of_a_job_loses_nothing_and_leaves_no_file_for_good() {
+    for (job, lists) in [("flush", 0), ("compact", 0), ("index", TABLES.len())] {
+        let files = before_job(job);
+        let (mut steps, mut orphans) = (Vec::new(), 0);
+        for step in 0..STEPS {
+            let folder = tempfile::tempdir().unwrap();
+            for name in files.list().unwrap() {
+                let bytes = read_file(&files, &name).unwrap();
+                std::fs::write(folder.path().join(name), bytes).unwrap();
+            }
+            let what = kill_in_job(folder.path(), job, step);
+            let context = format!("{job}, killed when about to {what}");
+            let before = paged_files(folder.path());
+            let database = Database::open(folder.path(), one_thread()).unwrap();
+            orphans += before.difference(&paged_files(folder.path())).count();
+            let found = last_batches(&database.snapshot().unwrap());
+            assert_eq!(found, BTreeMap::from([(0, BATCHES)]), "{context}");
+            let report = database.verify().unwrap();
+            assert!(report.faults.is_empty(), "{context}: {:?}", report.faults);
+            for name in TABLES {
+                database.table(name).unwrap().wait_for_set_index().unwrap();
+            }
+            let segments = || -> u64 {
+                database.stats().unwrap().tables.iter().map(|table| table.segments).sum()
+            };
+            let is_each_named = || paged_files(folder.path()).len() == segments() as usize + lists;
+            wait_until(PATIENCE, &context, is_each_named);
+            steps.push(what);
+        }
+        println!("{job}: {orphans} files were removed, killed when about to {steps:?}");
+        for step in ["create ", "write ", "sync ", "sync the folder", "write manifest-"] {
+            assert!(steps.iter().any(|what| what.starts_with(step)), "{job}: {step}: {steps:?}");
+        }
+        assert!(orphans > 1, "{job}: {steps:?}");
+    }
 }
 
 #[test]
