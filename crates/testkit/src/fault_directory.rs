@@ -17,8 +17,9 @@ use drillcore_storage::sync::{Mutex, MutexGuard};
 use crate::cached_file::CachedFile;
 pub use crate::cached_file::Unsynced;
 
-/// What Unix systems call too many open files.
+/// What Unix systems call too many open files, and a device that cannot be read.
 const EMFILE: i32 = 24;
+const EIO: i32 = 5;
 
 /// A call that changes the folder or makes a change durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,15 @@ pub enum Fault {
     DiskFull(u64),
 }
 
+/// Which read fails, once. Reads of a range of a file are counted from 0, over all files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadFault {
+    /// The device cannot do this one.
+    Device(u64),
+    /// The file ends before the range that this one is of.
+    EndOfFile(u64),
+}
+
 impl Operation {
     fn needs_room(self) -> bool {
         matches!(self, Operation::Create | Operation::Write)
@@ -71,6 +81,8 @@ struct Shared {
     dirty_names: BTreeSet<String>,
     fault: Option<Fault>,
     operations: Vec<Operation>,
+    read_fault: Option<ReadFault>,
+    reads: u64,
     is_locked: bool,
     /// Bytes that all files together may take.
     capacity: Option<u64>,
@@ -110,6 +122,16 @@ impl FaultDirectory {
     /// Arms a fault, or none. Operations go on counting.
     pub fn set_fault(&self, fault: Option<Fault>) {
         self.shared.lock().fault = fault;
+    }
+
+    /// Arms a fault of reads, or none. Reads go on counting.
+    pub fn set_read_fault(&self, fault: Option<ReadFault>) {
+        self.shared.lock().read_fault = fault;
+    }
+
+    /// How many ranges of files were read so far, or failed to be.
+    pub fn reads(&self) -> u64 {
+        self.shared.lock().reads
     }
 
     /// Lets files take so many bytes in all, or any number. Files that are removed make room again.
@@ -176,6 +198,20 @@ impl FaultDirectory {
         }
     }
 
+    /// Counts a read, and fails where the fault says so.
+    fn read(&self) -> io::Result<()> {
+        let mut shared = self.shared.lock();
+        let number = shared.reads;
+        shared.reads += 1;
+        match shared.read_fault {
+            Some(ReadFault::Device(nth)) if number == nth => Err(io::Error::from_raw_os_error(EIO)),
+            Some(ReadFault::EndOfFile(nth)) if number == nth => {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Fails where a call gets no descriptor.
     fn take_descriptor(&self) -> io::Result<()> {
         let mut shared = self.shared.lock();
@@ -215,7 +251,7 @@ impl Directory for FaultDirectory {
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
         self.take_descriptor()?;
-        Ok(Arc::new(Reader(self.file(name)?)))
+        Ok(Arc::new(Reader { directory: self.clone(), file: self.file(name)? }))
     }
 
     fn read_each(&self, requests: &[ReadRequest], take: TakeRead<'_>) {
@@ -289,15 +325,19 @@ impl Drop for Held {
     }
 }
 
-struct Reader(FileState);
+struct Reader {
+    directory: FaultDirectory,
+    file: FileState,
+}
 
 impl ReadFile for Reader {
     fn byte_len(&self) -> io::Result<u64> {
-        Ok(self.0.lock().bytes().len() as u64)
+        Ok(self.file.lock().bytes().len() as u64)
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let file = self.0.lock();
+        self.directory.read()?;
+        let file = self.file.lock();
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         let found = file.bytes().get(from..from.saturating_add(buffer.len()));
         buffer.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -391,5 +431,25 @@ mod tests {
             use Operation::*;
             assert_eq!(directory.operations(), [Create, Write, Sync, Write]);
         }
+    }
+
+    #[test]
+    fn the_nth_read_fails_once_as_a_device_does_or_for_the_end_of_the_file() {
+        let directory = FaultDirectory::new();
+        directory.create("a").unwrap().write_all(&[1; 10]).unwrap();
+        let file = directory.open("a").unwrap();
+        let read = || file.read_exact_at(&mut [0; 4], 2);
+        for (fault, kind) in [
+            (ReadFault::Device as fn(u64) -> ReadFault, None),
+            (ReadFault::EndOfFile, Some(io::ErrorKind::UnexpectedEof)),
+        ] {
+            directory.set_read_fault(Some(fault(directory.reads() + 1)));
+            assert!(read().is_ok());
+            let error = read().unwrap_err();
+            assert_eq!(error.raw_os_error().is_none(), kind.is_some(), "{error}");
+            assert!(kind.is_none_or(|kind| error.kind() == kind), "{error}");
+            assert!(read().is_ok());
+        }
+        assert_eq!(directory.reads(), 6);
     }
 }
