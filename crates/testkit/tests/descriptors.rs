@@ -20,7 +20,7 @@ const SCENARIO: &str = "DRILLCORE_DESCRIPTORS_SCENARIO";
 const FOLDER: &str = "DRILLCORE_DESCRIPTORS_FOLDER";
 const LIMIT: &str = "DRILLCORE_DESCRIPTORS_LIMIT";
 
-const SEGMENTS: i64 = 1_000;
+const SEGMENTS: i64 = 10_000;
 const TABLES: i64 = 300;
 
 fn play(scenario: &str, folder: &Path, limit: u64) {
@@ -265,16 +265,15 @@ fn a_process_with_few_descriptors_has_as_many_tables_as_it_likes() {
 
 #[test]
 fn a_database_with_more_segments_than_descriptors_opens_and_answers() {
-    // Written in memory, where nothing has to be synced, a file at a time.
+    // Written in memory, where nothing has to be synced, by one flush, which cuts between all keys.
     let memory = MemoryDirectory::new();
     {
-        let database = Database::open_in(Arc::new(memory.clone()), options()).unwrap();
+        let options = Options { segment_bytes: 1, ..options() };
+        let database = Database::open_in(Arc::new(memory.clone()), options).unwrap();
         let _hold = database.hold_maintenance();
         let table = database.create_table("t", teams_spec()).unwrap();
-        for id in 0..SEGMENTS {
-            table.append(&rows(id..id + 1), OnError::Raise).unwrap();
-            database.flush().unwrap();
-        }
+        table.append(&rows(0..SEGMENTS), OnError::Raise).unwrap();
+        database.flush().unwrap();
         // While it is held, so that nothing is merged.
         database.close().unwrap();
     }
@@ -283,7 +282,7 @@ fn a_database_with_more_segments_than_descriptors_opens_and_answers() {
         let bytes = read_file(&memory, &name).unwrap();
         std::fs::write(folder.path().join(name), bytes).unwrap();
     }
-    play("segments", folder.path(), 64);
+    play("segments", folder.path(), 256);
 }
 
 #[test]
