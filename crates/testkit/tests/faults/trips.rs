@@ -29,11 +29,15 @@ fn trips(
 
 /// A table in eight segments, each with rows from all over the keys.
 fn eight_segments(and_then: impl FnOnce(&Table)) -> SlowDirectory {
+    eight_segments_of(Events::spec_of(Kind::Append), and_then)
+}
+
+fn eight_segments_of(spec: TableSpec, and_then: impl FnOnce(&Table)) -> SlowDirectory {
     const SEGMENTS: i64 = 8;
     let directory = SlowDirectory::new();
     let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
     let _hold = db.hold_maintenance();
-    let table = db.create_table("events", Events::spec_of(Kind::Append)).unwrap();
+    let table = db.create_table("events", spec).unwrap();
     for part in 0..SEGMENTS {
         let ids: Vec<i64> = (0..ROWS / SEGMENTS).map(|row| row * SEGMENTS + part).collect();
         EVENTS.append(&table, &ids);
@@ -200,4 +204,76 @@ fn the_first_rows_of_a_set_are_read_of_the_first_segments() {
     let (all, many) = blocks_of(None);
     assert_eq!((first, all), (20, (ROWS / EVENTS.teams) as usize));
     assert!(many > 400 && few < 80, "{few} blocks for 20 rows, {many} for all");
+}
+
+/// Panics unless one of some measurements, which other tests may hold up, is no more than `most` and a little.
+fn check_trips(name: &str, most: f64, measure: impl Fn() -> f64) {
+    let mut least = f64::INFINITY;
+    for _ in 0..3 {
+        least = measure().min(least);
+        println!("{name}: {least:.1} trips");
+        if least < most + 3.0 {
+            return;
+        }
+    }
+    panic!("{name}: {least:.1} trips instead of {most}");
+}
+
+/// What it takes today. Scans wait for each read by itself, of 256 KiB of a segment or less: by eight threads, too.
+#[test]
+fn passes_over_tables_make_no_more_trips_than_are_written_down_here() {
+    let indexed = eight_segments(|_| ());
+    let unindexed = eight_segments_of(Events::spec_of(Kind::Append).without_set_index(), |_| ());
+    let scanned = |request: ScanRequest| {
+        move |table: &TableSnapshot| {
+            let request = request.clone();
+            table.scan(request).unwrap().map(Result::unwrap).collect::<Vec<_>>()
+        }
+    };
+    let by_threads = |threads| ScanRequest { threads: Some(threads), ..Default::default() };
+    let column = ScanRequest { columns: Some(vec!["weight".into()]), ..by_threads(1) };
+    let of_set = ScanRequest { selection: EVENTS.of_team(7), ..by_threads(1) };
+    let estimated = |table: &TableSnapshot| {
+        let request = EstimateRequest {
+            aggregates: vec![("mean".into(), Aggregate::avg("value"))],
+            stop: Stop::Rows(1_000),
+            seed: Some(3),
+            ..Default::default()
+        };
+        let estimate = table.estimate(&request).unwrap();
+        assert_eq!(estimate.sampled, 1_000);
+        vec![EVENTS.batch(&[1])]
+    };
+    type Call<'c> = &'c dyn Fn(&TableSnapshot) -> Vec<RecordBatch>;
+    let calls: [(&str, &SlowDirectory, Call<'_>, f64); 5] = [
+        ("scan by one thread", &indexed, &scanned(by_threads(1)), 26.0),
+        ("scan by eight threads", &indexed, &scanned(by_threads(8)), 26.0),
+        ("scan of a column", &indexed, &scanned(column), 17.0),
+        ("scan of a set without an index", &unindexed, &scanned(of_set), 26.0),
+        ("estimate", &indexed, &estimated, 10.0),
+    ];
+    for (name, directory, call, most) in calls {
+        check_trips(name, most, || trips(directory, call).0);
+    }
+}
+
+/// What it takes today: one segment after the other is opened.
+#[test]
+fn an_opening_of_many_segments_makes_no_more_trips_than_are_written_down_here() {
+    let directory = SlowDirectory::new();
+    let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
+    let hold = db.hold_maintenance();
+    segments_of_other_keys(&db);
+    db.close().unwrap();
+    drop((hold, db));
+    check_trips("opening", 35.0, || {
+        directory.take(FAR);
+        let started = Instant::now();
+        let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
+        let took = started.elapsed();
+        directory.take(Duration::ZERO);
+        let _hold = db.hold_maintenance();
+        assert_eq!(db.table("events").unwrap().snapshot().unwrap().pieces(), 32);
+        took.as_secs_f64() / FAR.as_secs_f64()
+    });
 }
