@@ -377,3 +377,35 @@ pub fn rows_to_index<'a>(schema: &TableSchema, segments: impl Iterator<Item = &'
     let Some(set) = &schema.set else { return 0 };
     segments.filter(|segment| !segment.indexed().cover(&set.indexed)).map(Segment::rows).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::{DataType, Field, Schema};
+
+    use super::*;
+
+    #[test]
+    fn a_merge_counts_for_as_many_of_its_levels_as_it_has_written_of_its_rows() {
+        let columns = Schema::new(vec![Field::new("id", DataType::Int64, false)]);
+        let schema = TableSchema::new(Arc::new(columns), vec![0]);
+        let mut table = TableState::new("t", schema, Lsn(0));
+        table.levels = 20;
+        assert_eq!(table.levels_left(), 20.0);
+        let merge = |levels_less, rows_written| {
+            let rows_written = AtomicU64::new(rows_written);
+            Arc::new(Merging { levels_less, rows: 1_000, rows_written })
+        };
+        let [fresh, half, done] = [merge(3, 0), merge(6, 500), merge(4, 1_000)];
+        table.merging.push(fresh.clone());
+        assert_eq!(table.levels_left(), 20.0);
+        table.merging.push(half);
+        assert_eq!(table.levels_left(), 17.0);
+        table.merging.push(done);
+        assert_eq!(table.levels_left(), 13.0);
+        fresh.rows_written.store(250, Ordering::Relaxed);
+        assert_eq!(table.levels_left(), 12.25);
+        // Never for more levels than it does away with.
+        fresh.rows_written.store(5_000, Ordering::Relaxed);
+        assert_eq!(table.levels_left(), 10.0);
+    }
+}
