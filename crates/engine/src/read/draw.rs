@@ -200,15 +200,7 @@ impl ByNumber {
         let population = events.events()?;
         Ok(ByNumber {
             population,
-            places: Box::new(move |numbers, interrupt| {
-                let mut places = Vec::with_capacity(numbers.len());
-                for numbers in numbers.chunks(Interrupt::LOOKUPS) {
-                    interrupt.check()?;
-                    let units: Vec<u128> = numbers.iter().map(|&number| number.into()).collect();
-                    places.extend(events.at(&units)?.into_iter().map(|(place, _)| place));
-                }
-                Ok(places)
-            }),
+            places: Box::new(move |numbers, _| events.of_events(numbers)),
             without: WithoutReplacement::new(population),
         })
     }

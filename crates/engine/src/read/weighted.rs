@@ -332,6 +332,17 @@ impl Weighted {
         self.find(units, None)
     }
 
+    /// The rows of a rollup table that events of some numbers were folded into, in that order.
+    pub fn of_events(&self, numbers: &[u64]) -> Result<Vec<Place>> {
+        let mut places = Vec::with_capacity(numbers.len());
+        for numbers in numbers.chunks(Interrupt::LOOKUPS) {
+            self.interrupt.check()?;
+            let units: Vec<u128> = numbers.iter().map(|&number| number.into()).collect();
+            places.extend(self.at(&units)?.into_iter().map(|(place, _)| place));
+        }
+        Ok(places)
+    }
+
     fn is_grouped(&self) -> bool {
         let is_grouped = |part: &PartWeight| {
             matches!(part, PartWeight::Grouped(_) | PartWeight::Unindexed { .. })

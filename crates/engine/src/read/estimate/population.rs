@@ -78,12 +78,7 @@ impl Population {
             Population::Rows(selected) => rows_at(table, selected, columns, numbers, interrupt),
             Population::Unresolved(_) => unreachable!("what is not resolved is not drawn from"),
             Population::Events(events, _) => {
-                let mut places = Vec::with_capacity(numbers.len());
-                for numbers in numbers.chunks(Interrupt::LOOKUPS) {
-                    interrupt.check()?;
-                    let units: Vec<u128> = numbers.iter().map(|&number| number.into()).collect();
-                    places.extend(events.at(&units)?.into_iter().map(|(place, _)| place));
-                }
+                let places = events.of_events(numbers)?;
                 show(table, events.selected(), columns, &places, None, interrupt)
             }
         }
