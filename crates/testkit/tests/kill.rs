@@ -19,7 +19,7 @@ use drillcore_testkit::stuck_directory::StuckDirectory;
 const FOLDER_VARIABLE: &str = "DRILLCORE_KILL_FOLDER";
 const WRITERS: i32 = 2;
 const SEED: u64 = 9;
-/// What the child does at most, should whoever started it be gone: far more than it comes to before it is killed.
+/// What the child does at most, should its parent be gone: far more than it comes to before it is killed.
 const BATCHES_MAX: u64 = 100_000;
 const COMPACTIONS_MAX: u32 = 3_000;
 const SWITCHES_MAX: usize = 12_000;
@@ -200,10 +200,10 @@ fn writer_that_gets_killed_in_a_job() {
             tables.iter().for_each(|table| table.wait_for_set_index().unwrap());
         }
     });
-    wait_until(PATIENCE, "the job has so many steps", || directory.is_stuck());
+    wait_until(PATIENCE, "the job comes to that step", || directory.is_stuck());
     let line = format!("\nabout to {}\n", directory.written()[before + step]);
     std::io::stdout().write_all(line.as_bytes()).unwrap();
-    // Until it is killed, or longer, should whoever started it be gone.
+    // Until it is killed, or longer, should its parent be gone.
     std::thread::sleep(PATIENCE);
 }
 

@@ -32,7 +32,7 @@ fn group_of(payloads: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// The payloads of such pages, each of so many bytes.
+/// The payloads of such pages, of these lengths.
 fn payloads_of<'a>(group: &'a [u8], lens: &[usize]) -> Vec<&'a [u8]> {
     let mut at = 0;
     let payload = |(number, len): (usize, &usize)| {

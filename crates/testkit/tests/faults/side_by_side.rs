@@ -33,7 +33,7 @@ fn count(table: &Table) -> u64 {
     table.snapshot().unwrap().count(&Selection::default()).unwrap()
 }
 
-/// Has `work` done while nothing passes the gate, until so many threads wait there together.
+/// Has `work` done while nothing passes the gate, until a number of threads wait there together.
 fn meet(files: &GateDirectory, number: usize, what: &str, work: impl FnOnce() + Send) {
     thread::scope(|scope| {
         files.shut();
