@@ -219,7 +219,8 @@ fn check_trips(name: &str, most: f64, measure: impl Fn() -> f64) {
     panic!("{name}: {least:.1} trips instead of {most}");
 }
 
-/// What it takes today. Scans wait for each read by itself, of 256 KiB of a segment or less: by eight threads, too.
+/// What it takes today. A thread that scans waits for each read by itself, of 256 KiB of a segment or less. The table is too short for
+/// more than one of eight threads to have work.
 #[test]
 fn passes_over_tables_make_no_more_trips_than_are_written_down_here() {
     let indexed = eight_segments(|_| ());
