@@ -5,6 +5,7 @@
 //! judged by the keys of a few rows at even distances; how many rows come to lie on each side is then a search
 //! in each piece.
 
+use std::mem;
 use std::sync::Arc;
 
 use drillcore_format::key::Bound;
@@ -53,6 +54,33 @@ pub fn partition_by_keys(
 ) -> Result<Vec<Selected>> {
     let cuts = cut_keys(selected, count, KEYS_PER_PARTITION, interrupt)?;
     partition_at(selected, cuts, interrupt)
+}
+
+/// Cuts a selection into up to about `count` partitions of about equally many rows, none of them empty, wherever in its pieces: rows with
+/// equal keys need not stay together. Reads nothing.
+pub fn partition_by_places(selected: &Selected, count: usize) -> Vec<Selected> {
+    let rows = (selected.len() / count.max(1) as u64).max(1).next_multiple_of(PARTITION_ROWS);
+    let mut partitions = Vec::new();
+    let (mut parts, mut len) = (Vec::new(), 0);
+    for part in selected.parts() {
+        let mut from = part.from;
+        while from < part.to {
+            // At multiples, so that rows which are read together are not read for two.
+            let to = (from + rows - len).div_ceil(PARTITION_ROWS) * PARTITION_ROWS;
+            let some = Part { from, to: to.min(part.to), ..part.clone() };
+            (from, len) = (some.to, len + some.len());
+            parts.push(some);
+            if len >= rows {
+                partitions
+                    .push(Selected::of_parts(selected.pieces().clone(), mem::take(&mut parts)));
+                len = 0;
+            }
+        }
+    }
+    if !parts.is_empty() {
+        partitions.push(Selected::of_parts(selected.pieces().clone(), parts));
+    }
+    partitions
 }
 
 /// [`partition_by_keys`] for what becomes segments: more equal, for sixteen times as many reads.
