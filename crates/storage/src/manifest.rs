@@ -83,6 +83,13 @@ pub struct PinnedSnapshot {
     pub tables: Vec<PinnedTable>,
 }
 
+impl PinnedSnapshot {
+    /// The segments of its tables.
+    pub fn segments(&self) -> impl Iterator<Item = SegmentId> + '_ {
+        self.tables.iter().flat_map(|table| &table.segments).map(|segment| segment.id)
+    }
+}
+
 /// The manifest's file, open for further edits.
 pub struct Manifest {
     directory: Arc<dyn Directory>,
@@ -480,10 +487,9 @@ impl ManifestState {
 
     /// The segments of tables and named snapshots; one of both comes twice.
     pub fn segments(&self) -> impl Iterator<Item = SegmentId> {
-        let pinned = self.snapshots.values().flat_map(|snapshot| &snapshot.tables);
-        let pinned = pinned.flat_map(|table| &table.segments);
         let of_tables = self.tables.values().flat_map(|table| &table.segments);
-        of_tables.chain(pinned).map(|segment| segment.id)
+        let pinned = self.snapshots.values().flat_map(PinnedSnapshot::segments);
+        of_tables.map(|segment| segment.id).chain(pinned)
     }
 
     /// Leaves out postings of segments that are gone.

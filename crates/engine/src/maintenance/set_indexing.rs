@@ -8,6 +8,7 @@ use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_storage::error::StorageError;
 use drillcore_storage::files::lease::ManifestVersion;
+use drillcore_storage::pages::files_ahead::FilesAhead;
 use drillcore_storage::postings::set_postings::SetPostings;
 use drillcore_storage::segments::postings_writer::write_postings;
 use drillcore_storage::segments::segment::Segment;
@@ -80,7 +81,10 @@ pub fn index(
     let opened = written.and_then(|meta| match meta {
         None => Ok(None),
         // Before the edit: nothing that cannot be opened gets into the manifest.
-        Some(meta) => Ok(Some((meta, segment.open_postings(core.directory.as_ref(), meta)?))),
+        Some(meta) => {
+            let files = &mut FilesAhead::none(core.directory.as_ref());
+            Ok(Some((meta, segment.open_postings(files, meta)?)))
+        }
     });
     let (meta, fresh) = match opened {
         Ok(Some(opened)) => opened,

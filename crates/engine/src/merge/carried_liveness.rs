@@ -105,4 +105,8 @@ impl RowSource for CarryingSource {
         let values = rows.values().iter().cloned().chain([Arc::new(alive) as ArrayRef]).collect();
         Ok(Some(rows.with_values(values)))
     }
+
+    fn read_ahead<'s>(sources: impl Iterator<Item = &'s mut CarryingSource>) -> Result<()> {
+        PieceSource::read_ahead(sources.map(|carrying| &mut carrying.source))
+    }
 }

@@ -19,6 +19,14 @@ use crate::policy::fold::{Again, Fold};
 pub trait RowSource: Send {
     /// The next rows, at least one, with their keys; `None` at the end.
     fn next_rows(&mut self) -> Result<Option<Rows>>;
+
+    /// Has read together what some sources need for their next rows, where they have to wait for it.
+    fn read_ahead<'s>(_sources: impl Iterator<Item = &'s mut Self>) -> Result<()>
+    where
+        Self: Sized + 's,
+    {
+        Ok(())
+    }
 }
 
 /// Which way keys run.
@@ -43,6 +51,8 @@ pub struct Merger<S> {
     picked_bytes: usize,
     /// `losers[0]` is the source with the next row; the others lost at their node of the tree.
     losers: Vec<Contender>,
+    /// Whether the sources are few enough to be read together.
+    reads_together: bool,
     /// Whether rows that are handed out have no keys.
     drops_keys: bool,
     /// Whether batches of the only source are handed on.
@@ -70,6 +80,9 @@ const WORDS_AT_ONCE: usize = 16;
 
 /// Source batches below this share of an output batch are not looked at row by row: their mean says enough.
 const EVEN_SHARE: usize = 256;
+
+/// What is read of more sources than this is read one by one: each would have little of what they hold together.
+const READ_TOGETHER_MAX: usize = 64;
 
 /// How long the rows of a batch are.
 enum RowBytes {
@@ -103,7 +116,12 @@ impl<S: RowSource> Merger<S> {
         batch_rows: usize,
     ) -> Result<Merger<S>> {
         assert!(batch_rows > 0);
+        let mut sources = sources;
         let mut heads = Vec::with_capacity(sources.len());
+        let reads_together = sources.len() <= READ_TOGETHER_MAX;
+        if reads_together {
+            S::read_ahead(sources.iter_mut())?;
+        }
         for source in sources {
             let bytes = RowBytes::Mean(0);
             let words = [0; WORDS_AT_ONCE];
@@ -115,6 +133,7 @@ impl<S: RowSource> Merger<S> {
         }
         let mut merger = Merger {
             losers: vec![NO_CONTENDER; heads.len()],
+            reads_together,
             drops_keys: false,
             passes_through: true,
             sources: heads,
@@ -170,10 +189,21 @@ impl<S: RowSource> Merger<S> {
                     self.group_ends.push(self.picked.len() as u32);
                 }
             }
-            self.sources[winner].advance(self.direction)?;
+            if !self.sources[winner].advance(self.direction) {
+                self.load(winner)?;
+            }
             self.replay(winner);
         }
         self.gather()
+    }
+
+    /// Loads the next batch of a source. Others come to the end of theirs soon, so what these need is read with it.
+    #[inline(never)]
+    fn load(&mut self, source: usize) -> Result<()> {
+        if self.reads_together {
+            S::read_ahead(self.sources.iter_mut().map(|head| &mut head.source))?;
+        }
+        self.sources[source].load(self.direction)
     }
 
     /// The source with the next row, unless all have ended.
@@ -321,16 +351,17 @@ impl<S: RowSource> Head<S> {
         self.words[self.at % WORDS_AT_ONCE]
     }
 
+    /// Goes to the next row, if there is one in the batch.
     #[inline]
-    fn advance(&mut self, direction: Direction) -> Result<()> {
+    fn advance(&mut self, direction: Direction) -> bool {
         self.at += 1;
         if self.at >= self.len {
-            return self.load(direction);
+            return false;
         }
         if self.at.is_multiple_of(WORDS_AT_ONCE) {
             self.take_words(direction);
         }
-        Ok(())
+        true
     }
 
     fn load(&mut self, direction: Direction) -> Result<()> {

@@ -1,5 +1,7 @@
 //! Which of some selected rows pass a test, where rows are shown as they are stored.
 
+use std::collections::VecDeque;
+
 use arrow_buffer::BooleanBuffer;
 use drillcore_format::rows::Layout;
 
@@ -39,14 +41,17 @@ pub fn for_each_tested(
     let projection = layout.projection(test.columns());
     let pruning = Pruning::new(layout, Some(test));
     let pruning = pruning.as_ref();
-    for (number, source) in
-        PieceSource::of(selected, &projection, Direction::Forward, pruning, interrupt)
-    {
-        let mut source = source.by_columns(layout, test.columns(), CHUNK_ROWS)?;
-        while let Some((rows, ordinals)) = source.next_placed()? {
-            interrupt.check()?;
-            let passes = test.passes(&layout.decode(&rows, test.columns())?)?;
-            each(number, &ordinals, passes.values());
+    let sources = PieceSource::of(selected, &projection, Direction::Forward, pruning, interrupt);
+    let (mut numbers, mut sources): (VecDeque<usize>, VecDeque<PieceSource>) = sources.unzip();
+    while !sources.is_empty() {
+        let opened =
+            PieceSource::some_by_columns(&mut sources, layout, test.columns(), CHUNK_ROWS)?;
+        for (number, mut source) in numbers.drain(..opened).zip(sources.drain(..opened)) {
+            while let Some((rows, ordinals)) = source.next_placed()? {
+                interrupt.check()?;
+                let passes = test.passes(&layout.decode(&rows, test.columns())?)?;
+                each(number, &ordinals, passes.values());
+            }
         }
     }
     Ok(())

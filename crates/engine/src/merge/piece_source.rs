@@ -31,6 +31,8 @@ const DENSE_MIN: u64 = 1024;
 const TOGETHER_ROWS_MAX: u64 = DENSE_MIN;
 /// Members of a set that are looked up at once, of several sets that are merged.
 const MEMBERS_AHEAD: u64 = 256;
+/// Sources that are read one after the other of which the first rows are read together.
+const OPENED_TOGETHER_MAX: usize = 64;
 /// Rows whose zones are looked at together, so that their memory is bounded.
 const WINDOW_ROWS: u64 = 1 << 16;
 
@@ -143,19 +145,88 @@ impl PieceSource {
         columns: &[usize],
         chunk_rows: u64,
     ) -> Result<PieceSource> {
-        let (piece, projection) = (self.piece.clone(), self.projection.clone());
-        let reader = match self.rest {
-            Rest::Interval { .. } if chunk_rows >= CHUNK_ROWS => {
-                SequentialReader::of_columns(piece, projection, layout, columns, chunk_rows)?
+        let mut sources = VecDeque::from([self]);
+        PieceSource::some_by_columns(&mut sources, layout, columns, chunk_rows)?;
+        Ok(sources.pop_front().expect("it was put in"))
+    }
+
+    /// [`PieceSource::by_columns`] of the first of some sources, which are read one after the other, at least of one; says of how many.
+    /// What these need first is read together.
+    pub fn some_by_columns(
+        sources: &mut VecDeque<PieceSource>,
+        layout: &Layout,
+        columns: &[usize],
+        chunk_rows: u64,
+    ) -> Result<usize> {
+        let Some(first) = sources.front() else { return Ok(0) };
+        let projection = first.projection.clone();
+        let mut by_columns = Vec::new();
+        for (at, source) in sources.iter().enumerate().take(OPENED_TOGETHER_MAX) {
+            if source.is_worth_columns(columns, chunk_rows)? {
+                by_columns.push(at);
             }
-            Rest::Members { ref sets, .. }
-                if self.ready.is_empty() && are_dense(sets, columns.len(), &piece)? =>
-            {
-                SequentialReader::of_columns(piece, projection, layout, columns, chunk_rows)?
-            }
-            _ => SequentialReader::of_rows(piece, projection),
+        }
+        let pieces: Vec<Piece> = by_columns.iter().map(|&at| sources[at].piece.clone()).collect();
+        let readers = SequentialReader::of_columns_of_some(
+            &pieces,
+            &projection,
+            layout,
+            columns,
+            chunk_rows,
+        )?;
+        let opened = match by_columns.get(readers.len()) {
+            Some(next) => *next,
+            None => sources.len().min(OPENED_TOGETHER_MAX),
         };
-        Ok(PieceSource { reader, chunk_rows, ..self })
+        for (at, reader) in by_columns.into_iter().zip(readers) {
+            sources[at].reader = reader;
+        }
+        let sources = &mut sources.make_contiguous()[..opened];
+        sources.iter_mut().for_each(|source| source.chunk_rows = chunk_rows);
+        PieceSource::look_at_zones(sources.iter_mut())?;
+        let mut of_columns = Vec::new();
+        for source in sources.iter_mut().filter(|source| source.reader.has_columns()) {
+            if let Rest::Interval { .. } = source.rest
+                && let Some(range) = source.next_range()?
+            {
+                of_columns.push((&mut source.reader, range));
+            }
+        }
+        SequentialReader::read_columns_ahead(of_columns.into_iter());
+        PieceSource::read_ahead(sources.iter_mut())?;
+        Ok(opened)
+    }
+
+    fn is_worth_columns(&self, columns: &[usize], chunk_rows: u64) -> Result<bool> {
+        match &self.rest {
+            Rest::Interval { .. } => Ok(chunk_rows >= CHUNK_ROWS),
+            Rest::Members { sets, .. } => {
+                Ok(self.ready.is_empty() && are_dense(sets, columns.len(), &self.piece)?)
+            }
+        }
+    }
+
+    /// Has the zones looked at of the rows of intervals that come next: read together.
+    fn look_at_zones<'s>(sources: impl Iterator<Item = &'s mut PieceSource>) -> Result<()> {
+        let mut unseen_by = Vec::new();
+        for source in sources {
+            let Rest::Interval { window, unseen } = &mut source.rest else { continue };
+            if let Some(pruning) = &source.pruning
+                && window.is_empty()
+                && !unseen.is_empty()
+            {
+                let next = take_next(unseen, source.direction, WINDOW_ROWS);
+                unseen_by.push((pruning, &source.piece, next, window));
+            }
+        }
+        let Some((pruning, ..)) = unseen_by.first() else { return Ok(()) };
+        let wanted: Vec<(&Piece, Range<u64>)> =
+            unseen_by.iter().map(|(_, piece, next, _)| (*piece, next.clone())).collect();
+        let kept = pruning.prune_each(&wanted)?;
+        for ((.., window), kept) in unseen_by.into_iter().zip(kept) {
+            *window = kept.into();
+        }
+        Ok(())
     }
 
     /// The same rows, of which no more are read at once than have some bytes of keys and strings, and one.
@@ -293,50 +364,20 @@ impl PieceSource {
         Ok(chunk)
     }
 
+    /// The next rows of an interval, or that it has ended.
     fn next_interval(&mut self) -> Result<Option<(Rows, Ordinals)>> {
-        loop {
-            if let Some(chunk) = self.next_of_window()? {
-                return Ok(chunk);
-            }
-        }
-    }
-
-    /// The next rows of an interval, or that it has ended; nothing where all rows of a window were erased.
-    fn next_of_window(&mut self) -> Result<Option<Option<(Rows, Ordinals)>>> {
-        let Rest::Interval { window, unseen } = &mut self.rest else {
-            unreachable!("asked for by next_chunk")
-        };
-        while window.is_empty() && !unseen.is_empty() {
-            let Some(pruning) = &self.pruning else {
-                window.push_back(std::mem::take(unseen));
-                break;
-            };
-            self.interrupt.check()?;
-            let next = take_next(unseen, self.direction, WINDOW_ROWS);
-            *window = pruning.prune(&self.piece, next)?.into();
-        }
-        let range = match self.direction {
-            Direction::Forward => window.pop_front(),
-            Direction::Reverse => window.pop_back(),
-        };
-        let Some(range) = range else { return Ok(Some(None)) };
-        let live = match &self.live {
-            None => Some(range),
-            Some(live) => live.trimmed(range),
-        };
-        let Some(mut range) = live else { return Ok(None) };
+        let Some(range) = self.next_range()? else { return Ok(None) };
         let len = up_to_multiple(&range, self.direction, self.reader.chunk_rows());
         let chunk = take_next(&mut range.clone(), self.direction, len);
         let by_columns = self.reader.read_columns(chunk.clone(), range.end - range.start)?;
         let (rows, chunk) = match by_columns {
             Some(rows) => (rows, chunk),
             None => {
-                let len = up_to_multiple(&range, self.direction, self.chunk_rows);
-                let ahead = take_next(&mut range.clone(), self.direction, len);
+                let ahead = self.next_step(&range);
                 match self.direction {
                     Direction::Forward => {
                         let first = ahead.start;
-                        let rows = self.reader.read_some(ahead, self.chunk_bytes)?;
+                        let rows = self.reader.read_some(ahead, self.chunk_bytes, range.end)?;
                         let chunk = first..first + rows.len() as u64;
                         (rows, chunk)
                     }
@@ -344,21 +385,13 @@ impl PieceSource {
                 }
             }
         };
-        let Rest::Interval { window, .. } = &mut self.rest else {
-            unreachable!("it was asked for above")
-        };
-        take_next(&mut range, self.direction, chunk.end - chunk.start);
-        match self.direction {
-            _ if range.is_empty() => {}
-            Direction::Forward => window.push_front(range),
-            Direction::Reverse => window.push_back(range),
-        }
+        self.go_past(&chunk);
         let Some(some) = self.live.as_ref().filter(|live| !live.are_all(&chunk)) else {
             let rows = match self.direction {
                 Direction::Forward => rows,
                 Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),
             };
-            return Ok(Some(Some((rows, Ordinals::Interval(chunk)))));
+            return Ok(Some((rows, Ordinals::Interval(chunk))));
         };
         let first = chunk.start as u32;
         let mut live = Vec::new();
@@ -367,7 +400,68 @@ impl PieceSource {
             live.reverse();
         }
         let within: Vec<u32> = live.iter().map(|ordinal| ordinal - first).collect();
-        Ok(Some(Some((rows.take(&within), Ordinals::Listed(live)))))
+        Ok(Some((rows.take(&within), Ordinals::Listed(live))))
+    }
+
+    /// The rows of an interval that come next side by side, but for those that are left out; `None` at the end. It begins and ends
+    /// with rows that are not.
+    fn next_range(&mut self) -> Result<Option<Range<u64>>> {
+        let Rest::Interval { window, unseen } = &mut self.rest else {
+            unreachable!("asked for by those of an interval")
+        };
+        loop {
+            while window.is_empty() && !unseen.is_empty() {
+                let Some(pruning) = &self.pruning else {
+                    window.push_back(std::mem::take(unseen));
+                    break;
+                };
+                self.interrupt.check()?;
+                let next = take_next(unseen, self.direction, WINDOW_ROWS);
+                *window = pruning.prune(&self.piece, next)?.into();
+            }
+            let next = match self.direction {
+                Direction::Forward => window.front_mut(),
+                Direction::Reverse => window.back_mut(),
+            };
+            let Some(range) = next else { return Ok(None) };
+            let live = match &self.live {
+                None => Some(range.clone()),
+                Some(live) => live.trimmed(range.clone()),
+            };
+            if let Some(live) = live {
+                *range = live.clone();
+                return Ok(Some(live));
+            }
+            match self.direction {
+                Direction::Forward => window.pop_front(),
+                Direction::Reverse => window.pop_back(),
+            };
+        }
+    }
+
+    /// Goes on behind a chunk of the rows that came next.
+    fn go_past(&mut self, chunk: &Range<u64>) {
+        let Rest::Interval { window, .. } = &mut self.rest else {
+            unreachable!("asked for by those of an interval")
+        };
+        let (next, direction) = match self.direction {
+            Direction::Forward => (window.front_mut(), Direction::Forward),
+            Direction::Reverse => (window.back_mut(), Direction::Reverse),
+        };
+        let range = next.expect("the chunk is a part of it");
+        take_next(range, direction, chunk.end - chunk.start);
+        if range.is_empty() {
+            match direction {
+                Direction::Forward => window.pop_front(),
+                Direction::Reverse => window.pop_back(),
+            };
+        }
+    }
+
+    /// What is read of a range at once from blocks, unless the rows are long.
+    fn next_step(&self, range: &Range<u64>) -> Range<u64> {
+        let len = up_to_multiple(range, self.direction, self.chunk_rows);
+        take_next(&mut range.clone(), self.direction, len)
     }
 
     /// The last rows of an interval, and which they are: as many as take `chunk_bytes`, or those of a block. How many these are is known
@@ -376,9 +470,8 @@ impl PieceSource {
         let bytes_max = self.chunk_bytes;
         loop {
             self.interrupt.check()?;
-            let (interval, rows_max) = (interval.clone(), self.rows_of_chunk);
-            let chunk = self.piece.last_portion(interval, &self.projection, bytes_max, rows_max)?;
-            let rows = self.reader.read_some(chunk.clone(), bytes_max)?;
+            let chunk = self.last_portion(interval.clone())?;
+            let rows = self.reader.read_some(chunk.clone(), bytes_max, chunk.end)?;
             let read = rows.len() as u64;
             if read == chunk.end - chunk.start {
                 let bytes = rows.string_bytes().max(1) as u64;
@@ -390,6 +483,11 @@ impl PieceSource {
             // A long row may lie near the end, with all the others before it.
             self.rows_of_chunk = read.min((chunk.end - chunk.start) / 2).max(1);
         }
+    }
+
+    fn last_portion(&self, interval: Range<u64>) -> Result<Range<u64>> {
+        let (bytes_max, rows_max) = (self.chunk_bytes, self.rows_of_chunk);
+        self.piece.last_portion(interval, &self.projection, bytes_max, rows_max)
     }
 
     fn next_members(&mut self) -> Result<Option<(Rows, Ordinals)>> {
@@ -483,6 +581,32 @@ fn are_dense(sets: &[MembersAhead], columns: usize, piece: &Piece) -> Result<boo
 impl RowSource for PieceSource {
     fn next_rows(&mut self) -> Result<Option<Rows>> {
         Ok(self.next_chunk()?.map(|(rows, _)| rows))
+    }
+
+    /// Those of intervals in segments, but for streams. Their zones, where these are asked, are read before.
+    fn read_ahead<'s>(sources: impl Iterator<Item = &'s mut PieceSource>) -> Result<()> {
+        let by_blocks =
+            |source: &&mut PieceSource| source.is_on_disk() && !source.reader.has_columns();
+        let mut sources: Vec<&mut PieceSource> = sources.filter(by_blocks).collect();
+        PieceSource::look_at_zones(sources.iter_mut().map(|source| &mut **source))?;
+        let mut wanted = Vec::new();
+        for source in sources {
+            let Rest::Interval { .. } = &source.rest else { continue };
+            let Some(range) = source.next_range()? else { continue };
+            let step = source.next_step(&range);
+            let (step, end) = match source.direction {
+                Direction::Forward => (step, range.end),
+                Direction::Reverse => {
+                    let step = source.last_portion(step)?;
+                    (step.clone(), step.end)
+                }
+            };
+            wanted.push((&mut source.reader, step, end));
+        }
+        match wanted.len() {
+            0 | 1 => Ok(()),
+            _ => SequentialReader::read_blocks_ahead(wanted),
+        }
     }
 }
 

@@ -283,6 +283,10 @@ impl RowSource for PlacedSource {
         let values = rows.values().iter().cloned().chain(places).collect();
         Ok(Some(Rows::new(rows.len(), Some(rows.keys().clone()), values)))
     }
+
+    fn read_ahead<'s>(sources: impl Iterator<Item = &'s mut PlacedSource>) -> Result<()> {
+        PieceSource::read_ahead(sources.map(|placed| &mut placed.source))
+    }
 }
 
 /// The places that a [`PlacedSource`] put behind the other values: pieces and ordinals.

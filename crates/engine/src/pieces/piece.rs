@@ -14,7 +14,8 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::statistics_page::Zones;
 use drillcore_storage::postings::set_postings::{SegmentMembers, SetPostings};
 use drillcore_storage::segments::fetch;
-use drillcore_storage::segments::segment::{End, Segment};
+use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::segments::sequence::{BlocksAhead, End};
 
 use crate::calls::interrupt::{Asked, Interrupt};
 use crate::error::{Error, Result};
@@ -395,14 +396,14 @@ impl Piece {
         projection: &Projection,
         bytes_max: usize,
     ) -> Result<Rows> {
-        let Range { start, end } = ordinals;
         match &self.array {
             SortedArray::Run(run) => {
                 let portion = run.portion(ordinals, End::First, projection, bytes_max);
                 Ok(run.slice(portion.start, portion.end, projection))
             }
             SortedArray::Segment(segment) => {
-                Ok(segment.read_some(start, end, projection, bytes_max)?)
+                let (end, mut ahead) = (ordinals.end, BlocksAhead::default());
+                Ok(segment.read_some(ordinals, projection, bytes_max, &mut ahead, end)?)
             }
         }
     }
@@ -419,6 +420,19 @@ impl Piece {
             SortedArray::Run(_) => Ok(None),
             SortedArray::Segment(segment) => Ok(Some(segment.zones(layout, ordinals, columns)?)),
         }
+    }
+
+    /// [`Piece::zones`] of each of some pieces, none of which is a run: the pages are read together.
+    pub fn zones_of_each(
+        wanted: &[(&Piece, Range<u64>)],
+        layout: &Layout,
+        columns: &[usize],
+    ) -> Result<Vec<Zones>> {
+        let mut of_segments = Vec::with_capacity(wanted.len());
+        for (piece, ordinals) in wanted {
+            of_segments.push((&**piece.segment().expect("it is no run"), ordinals.clone()));
+        }
+        Ok(Segment::zones_of_each(&of_segments, layout, columns)?)
     }
 
     /// The error of a row whose key is not found.

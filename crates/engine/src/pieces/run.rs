@@ -17,7 +17,7 @@ use drillcore_format::key::{Bound, KeyFences, Keys, RankSearch};
 use drillcore_format::rows::{CodedTexts, Layout, Projection, Rows};
 use drillcore_storage::few::Few;
 use drillcore_storage::segments::lookup::Hits;
-use drillcore_storage::segments::segment::End;
+use drillcore_storage::segments::sequence::End;
 use parking_lot::Mutex;
 
 use crate::error::Result;

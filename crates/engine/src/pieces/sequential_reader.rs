@@ -6,7 +6,8 @@ use std::sync::Arc;
 use drillcore_format::dictionary::Dictionary;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_storage::segments::columns::ColumnReader;
-use drillcore_storage::segments::segment::End;
+use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::segments::sequence::{BlocksAhead, End, InSequence, read_ahead};
 
 use crate::error::Result;
 use crate::pieces::piece::Piece;
@@ -27,46 +28,63 @@ pub struct SequentialReader {
     chunk_rows: u64,
     /// Those that rows from blocks need, so that none is read for each chunk.
     dictionaries: Option<Vec<Arc<Dictionary>>>,
+    blocks_ahead: BlocksAhead,
 }
 
 impl SequentialReader {
     /// Reads what `projection` says, with keys if it says so.
     pub fn of_rows(piece: Piece, projection: Projection) -> SequentialReader {
         let chunk_rows = *CHUNK_ROWS.end();
-        let (columns, key, dictionaries) = Default::default();
-        SequentialReader { piece, projection, columns, key, chunk_rows, dictionaries }
+        let (columns, key, dictionaries, blocks_ahead) = Default::default();
+        SequentialReader { piece, projection, columns, key, chunk_rows, dictionaries, blocks_ahead }
     }
 
-    /// Reads what `projection` says for who needs of the key no more than some columns of the table: rows may have
-    /// these in place of keys, about `rows_at_once` of them. On disk: the directory of the streams, and a dictionary for each column of
-    /// texts, once.
-    pub fn of_columns(
-        piece: Piece,
-        projection: Projection,
+    /// Reads what `projection` says for who needs of the key no more than some columns of the table: rows may have these in place of keys,
+    /// about `rows_at_once` of them. Of the first of some pieces, of one at least.
+    ///
+    /// On disk: the directory of the streams, and a dictionary for each column of texts, once, a few MiB in all. Those of all pieces
+    /// are read together.
+    pub fn of_columns_of_some(
+        pieces: &[Piece],
+        projection: &Projection,
         layout: &Layout,
         columns: &[usize],
         rows_at_once: u64,
-    ) -> Result<SequentialReader> {
+    ) -> Result<Vec<SequentialReader>> {
         let positions = layout.key_positions(columns);
-        let reader = match piece.segment() {
-            Some(segment) => {
-                let key = positions.iter().map(|&at| (at, layout.key_types()[at].clone()));
-                ColumnReader::open(segment.clone(), &key.collect::<Vec<_>>(), &projection)?
-            }
-            _ => None,
-        };
-        let is_coded = projection.keys && piece.run().is_some_and(|run| run.has_key_codes());
-        let key = is_coded.then(|| (layout.clone(), positions));
+        let key: Vec<_> =
+            positions.iter().map(|&at| (at, layout.key_types()[at].clone())).collect();
+        let mut on_disk: Vec<Arc<Segment>> =
+            pieces.iter().filter_map(|piece| piece.segment().cloned()).collect();
+        on_disk.truncate(ColumnReader::opened_together(&on_disk, &key, projection));
+        let mut of_segments = ColumnReader::open_each(&on_disk, &key, projection)?.into_iter();
         // The power of two that is no more.
         let chunk_rows = 1 << rows_at_once.clamp(*CHUNK_ROWS.start(), *CHUNK_ROWS.end()).ilog2();
-        Ok(SequentialReader {
-            piece,
-            projection,
-            columns: reader,
-            key,
-            chunk_rows,
-            dictionaries: None,
-        })
+        let mut readers = Vec::new();
+        for piece in pieces {
+            let columns = match piece.segment().map(|_| of_segments.next()) {
+                None => None,
+                Some(Some(of_segment)) => of_segment,
+                Some(None) => break,
+            };
+            let is_coded = projection.keys && piece.run().is_some_and(|run| run.has_key_codes());
+            let key = is_coded.then(|| (layout.clone(), positions.clone()));
+            let new = SequentialReader::of_rows(piece.clone(), projection.clone());
+            readers.push(SequentialReader { columns, key, chunk_rows, ..new });
+        }
+        Ok(readers)
+    }
+
+    /// Has the first rows read together that some readers take from streams: as many as are few bytes. Each is given with the rows
+    /// that it will read in sequence.
+    pub fn read_columns_ahead<'r>(
+        readers: impl Iterator<Item = (&'r mut SequentialReader, Range<u64>)>,
+    ) {
+        let worth = readers.filter_map(|(reader, rows)| {
+            let columns = reader.worth_reading(&rows, rows.end - rows.start)?;
+            Some((columns, rows.start))
+        });
+        ColumnReader::read_ahead(worth);
     }
 
     /// Whether there are columns to read.
@@ -84,7 +102,10 @@ impl SequentialReader {
     /// not reach over a multiple of [`SequentialReader::chunk_rows`].
     pub fn read_columns(&mut self, ordinals: Range<u64>, in_sequence: u64) -> Result<Option<Rows>> {
         match self.worth_reading(&ordinals, in_sequence) {
-            Some(columns) => Ok(columns.read(ordinals)?),
+            Some(columns) => {
+                let end = ordinals.start.saturating_add(in_sequence);
+                Ok(columns.read(ordinals, end)?)
+            }
             None => Ok(None),
         }
     }
@@ -98,7 +119,10 @@ impl SequentialReader {
         each: impl FnMut(u64, &[u64], &dyn Fn(usize) -> bool),
     ) -> Result<bool> {
         match self.worth_reading(&ordinals, in_sequence) {
-            Some(columns) => Ok(columns.for_each_code(ordinals, each)?),
+            Some(columns) => {
+                let end = ordinals.start.saturating_add(in_sequence);
+                Ok(columns.for_each_code(ordinals, end, each)?)
+            }
             None => Ok(false),
         }
     }
@@ -112,7 +136,10 @@ impl SequentialReader {
         each: impl FnMut(u64, u64),
     ) -> Result<bool> {
         match self.worth_reading(&ordinals, in_sequence) {
-            Some(columns) => Ok(columns.find_codes(ordinals, sought, each)?),
+            Some(columns) => {
+                let end = ordinals.start.saturating_add(in_sequence);
+                Ok(columns.find_codes(ordinals, end, sought, each)?)
+            }
             None => Ok(false),
         }
     }
@@ -134,16 +161,56 @@ impl SequentialReader {
         (is_worth || columns.is_in_hand(ordinals.start)).then_some(columns)
     }
 
-    /// The first rows of a range, from blocks, or from a run: about as many as have `bytes_max` of keys and strings, at least one.
-    pub fn read_some(&mut self, ordinals: Range<u64>, bytes_max: usize) -> Result<Rows> {
+    /// The first rows of a range, from blocks, or from a run: about as many as have `bytes_max` of keys and strings, at least one. What
+    /// is read beyond them, up to where the sequence ends, is there for the next call.
+    pub fn read_some(
+        &mut self,
+        ordinals: Range<u64>,
+        bytes_max: usize,
+        sequence_end: u64,
+    ) -> Result<Rows> {
         if let (Some((layout, key)), Some(run)) = (&self.key, self.piece.run()) {
             let portion = run.portion(ordinals, End::First, &self.projection, bytes_max);
             return run.slice_by_columns(portion, &self.projection, layout, key);
         }
-        if let (None, Some(segment)) = (&self.dictionaries, self.piece.segment()) {
+        let Some(segment) = self.piece.segment() else {
+            return self.piece.read_some(ordinals, &self.projection, bytes_max);
+        };
+        if self.dictionaries.is_none() {
             let held = segment.dictionaries(&self.projection)?.into_iter();
             self.dictionaries = Some(held.map(|(_, entries)| entries).collect());
         }
-        self.piece.read_some(ordinals, &self.projection, bytes_max)
+        let ahead = &mut self.blocks_ahead;
+        Ok(segment.read_some(ordinals, &self.projection, bytes_max, ahead, sequence_end)?)
+    }
+
+    /// Has the blocks read together that some readers need next, each for a step of rows, behind which others follow up to an end. All
+    /// read the same columns. Those of runs and of streams are left out.
+    pub fn read_blocks_ahead(readers: Vec<(&mut SequentialReader, Range<u64>, u64)>) -> Result<()> {
+        let is_by_blocks = |(reader, _, _): &(&mut SequentialReader, Range<u64>, u64)| {
+            reader.columns.is_none() && reader.piece.segment().is_some()
+        };
+        let mut readers: Vec<_> = readers.into_iter().filter(is_by_blocks).collect();
+        let mut new: Vec<&mut SequentialReader> = readers
+            .iter_mut()
+            .filter_map(|(reader, _, _)| reader.dictionaries.is_none().then_some(&mut **reader))
+            .collect();
+        if let Some(first) = new.first() {
+            let segments: Vec<&Segment> =
+                new.iter().filter_map(|reader| reader.piece.segment()).map(|of| &**of).collect();
+            let read = Segment::dictionaries_of_each(&segments, &first.projection)?;
+            for (reader, of_segment) in new.iter_mut().zip(read) {
+                let entries = of_segment.into_iter().map(|(_, entries)| entries);
+                reader.dictionaries = Some(entries.collect());
+            }
+        }
+        let mut wanted = Vec::with_capacity(readers.len());
+        for (reader, step, end) in readers {
+            let SequentialReader { piece, blocks_ahead, .. } = reader;
+            let segment = piece.segment().expect("it is none of a run");
+            let (rows, step_end) = (step.start..end, step.end);
+            wanted.push(InSequence { segment, rows, step_end, ahead: blocks_ahead });
+        }
+        Ok(read_ahead(&mut wanted)?)
     }
 }

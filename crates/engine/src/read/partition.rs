@@ -96,6 +96,8 @@ pub struct PartitionScan {
     /// How many of the next groups were read together, as far as they have rows of sets, and how many will be at most the next time.
     groups_ahead: usize,
     groups_at_once: usize,
+    /// How many of the next groups were opened together, as far as they are read by columns.
+    groups_opened: usize,
     plan: Arc<ScanPlan>,
 }
 
@@ -260,7 +262,8 @@ impl KeyPartition {
         let plan = self.plan.clone();
         // Who wants few rows has read at most twice as many. Others read no more than they would of a single piece.
         let groups_at_once = if plan.limit.is_some() { 1 } else { GROUPS_AT_ONCE_MAX };
-        PartitionScan { source: None, later, groups_ahead: 0, groups_at_once, plan }
+        let (groups_ahead, groups_opened) = (0, 0);
+        PartitionScan { source: None, later, groups_ahead, groups_at_once, groups_opened, plan }
     }
 }
 
@@ -324,10 +327,26 @@ impl PartitionScan {
                 self.groups_ahead = PieceSource::read_together(groups)?.max(1);
                 self.groups_at_once = GROUPS_AT_ONCE_MAX.min(2 * self.groups_at_once);
             }
+            if self.groups_opened == 0 {
+                self.groups_opened = self.open_alone(self.groups_ahead)?;
+            }
             self.groups_ahead -= 1;
+            self.groups_opened -= 1;
             let Some(group) = self.later.pop_front() else { return Ok(None) };
             self.source = Some(Source::new(group, &self.plan)?);
         }
+    }
+
+    /// Opens the first of some groups together, as far as they are pieces to be read by columns, or else the first is merged. Says how
+    /// many that are, at least one.
+    fn open_alone(&mut self, groups: usize) -> Result<usize> {
+        let ScanPlan { layout, columns, batch_rows, .. } = &*self.plan;
+        let is_alone = |group: &&Vec<PieceSource>| is_by_columns(group);
+        let count = self.later.iter().take(groups).take_while(is_alone).count();
+        let mut alone: VecDeque<PieceSource> = self.later.drain(..count).flatten().collect();
+        let opened = PieceSource::some_by_columns(&mut alone, layout, columns, *batch_rows as u64)?;
+        alone.into_iter().rev().for_each(|source| self.later.push_front(vec![source]));
+        Ok(opened.max(1))
     }
 
     fn next_rows(&mut self) -> Result<Option<Rows>> {
@@ -343,16 +362,19 @@ impl PartitionScan {
     }
 }
 
+/// Whether rows of a group are read by columns: those of one piece on disk, or of a run with codes. Other rows of a run are copied, as a
+/// merge does: a batch that shares them would count as all of the run.
+fn is_by_columns(group: &[PieceSource]) -> bool {
+    matches!(group, [alone] if alone.is_on_disk() || alone.is_by_code())
+}
+
 impl Source {
-    /// Reads pieces that share keys, or one.
+    /// Reads pieces that share keys, or one, which was opened by its columns.
     fn new(mut group: Vec<PieceSource>, plan: &ScanPlan) -> Result<Source> {
-        let ScanPlan { layout, columns, fold, direction, batch_rows, .. } = plan;
+        let ScanPlan { fold, direction, batch_rows, .. } = plan;
+        let is_alone = is_by_columns(&group);
         match group.pop() {
-            // Other rows of a run are copied, as a merge does: a batch that shares them would count as all of the run.
-            Some(alone) if group.is_empty() && (alone.is_on_disk() || alone.is_by_code()) => {
-                let alone = alone.by_columns(layout, columns, *batch_rows as u64)?;
-                Ok(Source::Alone(alone.into()))
-            }
+            Some(alone) if is_alone => Ok(Source::Alone(alone.into())),
             last => {
                 group.extend(last);
                 let group = group.into_iter().map(PieceSource::in_held_types).collect();

@@ -9,7 +9,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::read::scan::ScanRequest;
 use crate::read::snapshot::TableSnapshot;
-use crate::select::unindexed_sets::count_sets;
+use crate::select::unindexed_sets::{SetColumns, count_sets};
 use crate::state::version::TableVersion;
 
 /// The sets of a table, in order of their values, with their numbers of rows.
@@ -52,17 +52,24 @@ impl TableSnapshot {
         if is_folded && alive.is_none() {
             self.scan_sets(column, &mut rows_of, interrupt)?;
         } else {
+            let mut unlisted = Vec::new();
             for (number, piece) in pieces.iter().enumerate() {
                 interrupt.check()?;
                 let add = |value: &[u8], rows| *rows_of.entry(value.into()).or_default() += rows;
-                if let Some(alive) = alive.and_then(|alive| alive[number].as_ref()) {
-                    let is_alive = |ordinal| alive.contains(ordinal);
-                    count_sets(layout, piece, is_alive, &mut rows_of, interrupt)?;
-                } else if !piece.list_sets(interrupt, add)? {
-                    let erased = piece.erased.as_ref();
-                    let is_live = |at| !erased.is_some_and(|erased| erased.contains(at));
-                    count_sets(layout, piece, is_live, &mut rows_of, interrupt)?;
+                let alive = alive.and_then(|alive| alive[number].as_ref());
+                if alive.is_some() || !piece.list_sets(interrupt, add)? {
+                    unlisted.push((piece, alive));
                 }
+            }
+            let whole = unlisted.iter().map(|(piece, _)| (*piece, 0..piece.rows()));
+            let mut columns = SetColumns::new(layout, whole);
+            for &(piece, alive) in &unlisted {
+                let column = columns.open_next()?.expect("there is one for each");
+                let is_live = |at: u32| match alive {
+                    Some(alive) => alive.contains(at),
+                    None => !piece.erased.as_ref().is_some_and(|erased| erased.contains(at)),
+                };
+                count_sets(&column, is_live, &mut rows_of, interrupt)?;
             }
         }
         let encoded: Vec<&[u8]> = rows_of.keys().map(AsRef::as_ref).collect();

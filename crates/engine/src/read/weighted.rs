@@ -31,7 +31,7 @@ use crate::read::grouped_weights::{
     self, GroupedMembers, Scale, SetMembers, ToWeigh, Weighed, WeighedMembers,
 };
 use crate::select::selection::{Part, Place, Selected};
-use crate::select::unindexed_sets::count_members;
+use crate::select::unindexed_sets::{SetColumns, count_members};
 
 /// The weight of a rollup table's rows: their numbers of events.
 pub(crate) const EVENTS: usize = 0;
@@ -223,9 +223,12 @@ impl Weighted {
             let (number, UnindexedSet { range, .. }, _) = of_piece[0];
             let piece = &self.selected.pieces()[number];
             let values: Vec<&[u8]> = of_piece.iter().map(|(_, set, _)| &*set.value).collect();
+            let to_read = std::iter::once((piece, 0..range.start));
+            let column = SetColumns::new(&self.layout, to_read).open_next()?;
+            let column = column.expect("one was asked for");
             let count = |range: Range<u64>| match range.is_empty() {
                 true => Ok(vec![0; values.len()]),
-                false => count_members(&self.layout, piece, &values, range, &self.interrupt),
+                false => count_members(&column, &values, range, &self.interrupt),
             };
             let (before, behind) = (count(0..range.start)?, count(range.end..piece.rows())?);
             for (at, (_, set, (units, grouped))) in of_piece.iter().enumerate() {

@@ -6,5 +6,6 @@ pub mod updating;
 pub mod time_to_live;
 pub mod load_fault;
 pub mod held_moment;
+pub mod known_segments;
 pub mod reader;
 pub mod writer;

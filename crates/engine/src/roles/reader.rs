@@ -9,9 +9,9 @@
 //! A reader at a moment sees the version and the end of the log that another reader saw, and stays there. Each reader has
 //! a second lease, on its moment, which keeps the manifest and the log for those who open it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -48,6 +48,7 @@ use crate::read::snapshot::Snapshot;
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
 use crate::roles::held_moment::{manifest_at, snapshot_of};
+use crate::roles::known_segments::{KnownSegments, Opening};
 use crate::roles::load_fault::LoadFault;
 use crate::roles::opening::database_path::check_path;
 use crate::roles::opening::recovery::{
@@ -83,8 +84,7 @@ struct Shared {
     reads: Arc<ReadMemory>,
     /// By which rows expire.
     clock: Clock,
-    /// The segments that somebody reads, so that none is opened twice.
-    segments: Mutex<HashMap<SegmentId, Weak<Segment>>>,
+    segments: KnownSegments,
     current: Mutex<Option<Arc<Current>>>,
     /// Held while manifest and log are read: what a later refresh finds is no older.
     loading: Mutex<()>,
@@ -152,7 +152,7 @@ impl Reader {
                 examined: RowsExamined::default(),
                 reads: ReadMemory::new(READER_LIST_BYTES, options.direct_io),
                 clock: Clock::default(),
-                segments: Mutex::default(),
+                segments: KnownSegments::default(),
                 current: Mutex::new(None),
                 loading: Mutex::new(()),
             }),
@@ -229,9 +229,11 @@ impl Reader {
         let Some(pinned) = current.named.get(name) else {
             return Err(Error::unknown("snapshot", name, current.named.keys().map(String::as_str)));
         };
-        let open =
-            |id, layout: &Layout| self.segment(id, layout, &current.postings, &current.lease);
+        let segments = pinned.segments();
+        let mut opening = self.opening(&current.postings, &current.lease, segments);
+        let open = |id, layout: &Layout| opening.segment(id, layout);
         let version = open_snapshot(pinned, &self.shared.reads, open)?;
+        opening.finish();
         Ok(Snapshot::new(Arc::new(version)))
     }
 
@@ -259,17 +261,18 @@ impl Reader {
         let of_tables =
             current.version.segments().map(|segment| (segment.id(), Ok(segment.clone())));
         let mut segments: BTreeMap<SegmentId, Result<Arc<Segment>>> = of_tables.collect();
+        let of_named = current.named.values().flat_map(PinnedSnapshot::segments);
+        let mut opening = self.opening(&current.postings, &current.lease, of_named);
         for table in current.named.values().flat_map(|pinned| &pinned.tables) {
             let layout = Layout::new(&table.schema);
             for meta in &table.segments {
                 segments.entry(meta.id).or_insert_with(|| {
-                    let mut open = |id, layout: &Layout| {
-                        self.segment(id, layout, &current.postings, &current.lease)
-                    };
+                    let mut open = |id, layout: &Layout| opening.segment(id, layout);
                     open_described(table.table, meta, &layout, &mut open)
                 });
             }
         }
+        opening.finish();
         let segments = segments.into_values().collect();
         VerifyReport::of(&self.shared.directory, segments, interrupt, progress)
     }
@@ -316,34 +319,15 @@ impl Reader {
         current.ok_or_else(|| Error::new(ErrorKind::Closed, "the database is closed"))
     }
 
-    /// A segment that the lease of what is read, or about to be, holds, with the postings that go with it. Both
-    /// hold the lease: whatever is read next, a snapshot that needs them may outlive it.
-    fn segment(
-        &self,
-        id: SegmentId,
-        layout: &Layout,
-        postings: &BTreeMap<SegmentId, PostingsMeta>,
-        lease: &Arc<Lease>,
-    ) -> Result<Arc<Segment>> {
-        let Shared { directory, cache, segments, .. } = &*self.shared;
-        let known = segments.lock().get(&id).and_then(Weak::upgrade);
-        let segment = match &known {
-            Some(segment) => segment.clone(),
-            None => Segment::open(directory.as_ref(), id, layout, cache.clone())?.into(),
-        };
-        if let Some(postings) = postings.get(&id)
-            && let Some(newer) = segment.open_newer_postings(directory.as_ref(), *postings)?
-        {
-            segment.attach_postings(newer);
-        }
-        segment.keep_leased(lease);
-        if known.is_some() {
-            return Ok(segment);
-        }
-        let mut segments = segments.lock();
-        segments.retain(|_, segment| segment.strong_count() > 0);
-        segments.insert(id, Arc::downgrade(&segment));
-        Ok(segment)
+    /// Prepares to open segments in about that order.
+    fn opening<'r>(
+        &'r self,
+        postings: &'r BTreeMap<SegmentId, PostingsMeta>,
+        lease: &'r Arc<Lease>,
+        segments: impl Iterator<Item = SegmentId>,
+    ) -> Opening<'r> {
+        let Shared { directory, cache, segments: known, .. } = &*self.shared;
+        known.opening(directory.as_ref(), cache, postings, lease, segments)
     }
 
     /// Reads manifest and log, trying again where the writer replaced a file under it. What was read before
@@ -390,11 +374,14 @@ impl Reader {
         let named = std::mem::take(&mut found.snapshots);
         let (needed_from, identity) = (found.next_lsn, found.identity);
         let postings = std::mem::take(&mut found.postings);
+        let of_tables: Vec<SegmentId> = found.segments().collect();
+        let mut opening = self.opening(&postings, &lease, of_tables.into_iter());
         let open = |id, layout: &Layout| {
             interrupt.check()?;
-            self.segment(id, layout, &postings, &lease)
+            opening.segment(id, layout)
         };
         let mut state = open_tables(found, &self.shared.reads, open)?;
+        opening.finish();
         let before = before.filter(|before| take_over(&mut state, &before.version));
         let known = before.map_or(Lsn(0), |before| before.version.lsn());
         let mut erasures: Vec<(Lsn, Erasure)> = Vec::new();
@@ -485,8 +472,10 @@ impl Reader {
             return Err(Error::invalid(message).into());
         }
         let postings = std::mem::take(&mut found.postings);
-        let open = |id, layout: &Layout| self.segment(id, layout, &postings, &lease);
+        let mut opening = self.opening(&postings, &lease, pinned.segments());
+        let open = |id, layout: &Layout| opening.segment(id, layout);
         let shown = Arc::new(open_snapshot(pinned, &self.shared.reads, open)?);
+        opening.finish();
         let directory = self.shared.directory.clone();
         let for_others = Lease::take_moment(directory, version, moment.lsn(), fresh_seed())?;
         Ok(Current {

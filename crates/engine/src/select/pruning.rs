@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use drillcore_format::overlap::overlap;
 use drillcore_format::rows::Layout;
+use drillcore_format::statistics_page::Zones;
+use drillcore_storage::segments::segment::Segment;
 
 use crate::error::Result;
 use crate::pieces::piece::Piece;
@@ -29,12 +31,35 @@ impl Pruning {
     /// Cuts some ordinals of a piece down to those that may pass: ascending ranges that do not touch. On
     /// disk: one statistics page for each index page that the ordinals lie in.
     pub fn prune(&self, piece: &Piece, ordinals: Range<u64>) -> Result<Vec<Range<u64>>> {
-        let Some(zones) = piece.zones(&self.layout, ordinals.clone(), &self.columns)? else {
-            return Ok(vec![ordinals]);
+        let mut kept = self.prune_each(&[(piece, ordinals)])?;
+        Ok(kept.pop().expect("those of one were asked for"))
+    }
+
+    /// The same of each of some pieces. What has to be read is read together.
+    pub fn prune_each(&self, wanted: &[(&Piece, Range<u64>)]) -> Result<Vec<Vec<Range<u64>>>> {
+        let is_on_disk = |(piece, _): &&(&Piece, Range<u64>)| piece.segment().is_some();
+        let on_disk: Vec<(&Piece, Range<u64>)> =
+            wanted.iter().filter(is_on_disk).cloned().collect();
+        let mut zones = Piece::zones_of_each(&on_disk, &self.layout, &self.columns)?.into_iter();
+        let of_piece = |(piece, ordinals): &(&Piece, Range<u64>)| match piece.segment() {
+            None => Ok(vec![ordinals.clone()]),
+            Some(segment) => {
+                let zones = zones.next().expect("those of each were asked for");
+                self.prune_segment(segment, &zones, ordinals)
+            }
         };
+        wanted.iter().map(of_piece).collect()
+    }
+
+    fn prune_segment(
+        &self,
+        segment: &Segment,
+        zones: &Zones,
+        ordinals: &Range<u64>,
+    ) -> Result<Vec<Range<u64>>> {
         let mut kept: Vec<Range<u64>> = Vec::new();
         let mut pruned = 0;
-        for (zone, may_match) in self.test.may_match(&zones)?.into_iter().enumerate() {
+        for (zone, may_match) in self.test.may_match(zones)?.into_iter().enumerate() {
             let of_zone = zones.ordinals(zone);
             if !may_match {
                 // A zone that begins before the ordinals was counted with those before, if at all.
@@ -42,15 +67,13 @@ impl Pruning {
                 pruned += if begins_here { zones.blocks().value(zone) } else { 0 };
                 continue;
             }
-            let part = overlap(&of_zone, &ordinals);
+            let part = overlap(&of_zone, ordinals);
             match kept.last_mut() {
                 Some(last) if last.end == part.start => last.end = part.end,
                 _ => kept.push(part),
             }
         }
-        if let Some(segment) = piece.segment() {
-            segment.count_pruned(pruned);
-        }
+        segment.count_pruned(pruned);
         Ok(kept)
     }
 }

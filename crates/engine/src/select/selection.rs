@@ -21,7 +21,7 @@ use crate::pieces::piece::{Members, Piece, UnindexedSet};
 use crate::schema::conform::cast;
 use crate::select::key_range::{Between, KeyRange, SplitRange};
 use crate::select::predicate::{Predicate, Test};
-use crate::select::unindexed_sets::list_members;
+use crate::select::unindexed_sets::{SetColumn, SetColumns, list_members};
 
 /// Numbers that are made places between two looks at the interrupt, where nothing has to be looked up.
 const NUMBERS_AT_ONCE: usize = 1 << 14;
@@ -171,10 +171,20 @@ impl Scope {
         };
         let mut found: Vec<(usize, Members, Range<u64>)> = Vec::new();
         let indexed = Piece::members_in_each(&pieces, sets, interrupt)?;
-        for (number, (indexed, range)) in indexed.into_iter().zip(ranges).enumerate() {
-            let piece = &pieces[number];
+        let of_pieces: Vec<OfPiece<'_>> = pieces
+            .iter()
+            .zip(indexed.into_iter().zip(ranges))
+            .enumerate()
+            .map(|(number, (piece, (indexed, range)))| OfPiece { number, piece, indexed, range })
+            .collect();
+        let to_read = of_pieces.iter().filter(|of_piece| of_piece.takes_a_pass());
+        let to_read = to_read.map(|of_piece| (of_piece.piece, of_piece.range.clone()));
+        let mut columns = SetColumns::new(layout, to_read);
+        for of_piece in of_pieces {
+            let column = if of_piece.takes_a_pass() { columns.open_next()? } else { None };
+            let (number, range) = (of_piece.number, of_piece.range.clone());
             // In the order of the sets, whoever found their rows: the same draws take the same rows.
-            let members = members_of(layout, piece, sets, indexed, range.clone(), interrupt)?;
+            let members = of_piece.members(sets, column, interrupt)?;
             let some = members.into_iter().filter(|members| members.len() > 0);
             found.extend(some.map(|members| (number, members, range.clone())));
         }
@@ -410,34 +420,49 @@ fn without_erased(piece: &Piece, part: Part) -> Result<Part> {
     Ok(Part { members: Some(Members::Listed(ordinals.into())), from: 0, to, ..part })
 }
 
-/// The members of each set in a piece: all of those that are `indexed`, or else those among `range` from a pass over
-/// the rows there.
-fn members_of(
-    layout: &Layout,
-    piece: &Piece,
-    sets: &[Vec<u8>],
+/// What is known of the rows of some sets in a piece before any are looked for.
+struct OfPiece<'p> {
+    number: usize,
+    piece: &'p Piece,
+    /// The members of each set that is indexed.
     indexed: Vec<Option<Members>>,
+    /// Where others are looked for.
     range: Range<u64>,
-    interrupt: &Interrupt,
-) -> Result<Vec<Members>> {
-    let unlisted = sets.iter().zip(&indexed).filter(|(_, members)| members.is_none());
-    let unlisted: Vec<&[u8]> = unlisted.map(|(set, _)| set.as_slice()).collect();
-    let listed = match unlisted.is_empty() {
-        true => Vec::new(),
-        false => list_members(layout, piece, &unlisted, range.clone(), interrupt)?,
-    };
-    let mut listed = unlisted.into_iter().zip(listed);
-    let mut next = || {
-        let (value, ordinals) = listed.next().expect("one was listed for each");
-        match piece.run() {
-            Some(_) => Members::Listed(ordinals),
-            None => {
-                let (value, range) = (value.into(), range.clone());
-                Members::Unindexed(UnindexedSet { value, range, ordinals })
+}
+
+impl OfPiece<'_> {
+    fn takes_a_pass(&self) -> bool {
+        !self.range.is_empty() && self.indexed.iter().any(Option::is_none)
+    }
+
+    /// The members of each set: all of those that are indexed, or else those of the range from a pass over the set column, which is
+    /// given where there are some.
+    fn members(
+        self,
+        sets: &[Vec<u8>],
+        column: Option<SetColumn<'_>>,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Members>> {
+        let OfPiece { piece, indexed, range, .. } = self;
+        let unlisted = sets.iter().zip(&indexed).filter(|(_, members)| members.is_none());
+        let unlisted: Vec<&[u8]> = unlisted.map(|(set, _)| set.as_slice()).collect();
+        let listed = match column {
+            None => vec![Arc::from([]); unlisted.len()],
+            Some(column) => list_members(&column, &unlisted, range.clone(), interrupt)?,
+        };
+        let mut listed = unlisted.into_iter().zip(listed);
+        let mut next = || {
+            let (value, ordinals) = listed.next().expect("one was listed for each");
+            match piece.run() {
+                Some(_) => Members::Listed(ordinals),
+                None => {
+                    let (value, range) = (value.into(), range.clone());
+                    Members::Unindexed(UnindexedSet { value, range, ordinals })
+                }
             }
-        }
-    };
-    Ok(indexed.into_iter().map(|members| members.unwrap_or_else(&mut next)).collect())
+        };
+        Ok(indexed.into_iter().map(|members| members.unwrap_or_else(&mut next)).collect())
+    }
 }
 
 /// The encoded values of some sets of a table, each once, in order.

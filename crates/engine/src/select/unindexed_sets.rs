@@ -1,6 +1,6 @@
 //! The rows of sets without an index: one pass over the set column of a piece.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use drillcore_format::key::encode_value;
 use drillcore_format::overlap::overlap;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::statistics_page::ColumnZones;
+use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::{side_by_side, threads_for};
@@ -26,45 +27,100 @@ const THREAD_ROWS: u64 = 32 << 10;
 /// As many codes are looked for one after the other.
 const FEW_CODES: usize = 4;
 
+/// The set column of a piece, to be read once.
+pub struct SetColumn<'p> {
+    layout: &'p Layout,
+    piece: &'p Piece,
+    /// For whoever reads the first rows.
+    reader: Mutex<Option<SequentialReader>>,
+    /// The texts that codes stand for, where it is a stream of texts.
+    dictionary: Option<Arc<Dictionary>>,
+}
+
+/// The set columns of some pieces, one after the other.
+pub struct SetColumns<'p> {
+    layout: &'p Layout,
+    /// Those that were not opened, with the rows that will be read.
+    left: Vec<(&'p Piece, Range<u64>)>,
+    opened: VecDeque<SetColumn<'p>>,
+}
+
+impl<'p> SetColumns<'p> {
+    pub fn new(
+        layout: &'p Layout,
+        pieces: impl Iterator<Item = (&'p Piece, Range<u64>)>,
+    ) -> SetColumns<'p> {
+        SetColumns { layout, left: pieces.collect(), opened: VecDeque::new() }
+    }
+
+    /// The next one. What it and some of those behind it need first is read together.
+    pub fn open_next(&mut self) -> Result<Option<SetColumn<'p>>> {
+        if self.opened.is_empty() && !self.left.is_empty() {
+            let pieces: Vec<Piece> = self.left.iter().map(|(piece, _)| (*piece).clone()).collect();
+            let mut readers = set_readers(self.layout, &pieces)?;
+            let opened: Vec<_> = self.left.drain(..readers.len()).collect();
+            let ranges = opened.iter().map(|(_, range)| range.clone());
+            SequentialReader::read_columns_ahead(readers.iter_mut().zip(ranges));
+            let column = |(reader, (piece, _))| SetColumn::new(self.layout, piece, reader);
+            self.opened = readers.into_iter().zip(opened).map(column).collect();
+        }
+        Ok(self.opened.pop_front())
+    }
+}
+
+impl<'p> SetColumn<'p> {
+    fn new(layout: &'p Layout, piece: &'p Piece, reader: SequentialReader) -> SetColumn<'p> {
+        let dictionary = reader.dictionary().cloned();
+        SetColumn { layout, piece, reader: Mutex::new(Some(reader)), dictionary }
+    }
+
+    fn reader(&self) -> Result<SequentialReader> {
+        match self.reader.lock().take() {
+            Some(reader) => Ok(reader),
+            None => {
+                let mut readers = set_readers(self.layout, std::slice::from_ref(self.piece))?;
+                Ok(readers.pop().expect("the first is opened"))
+            }
+        }
+    }
+}
+
 /// Lists the rows of each of some sets, given by their encoded values in order, among the ordinals `range`:
 /// four bytes per row. Reads the set column there with all cores: its stream, or else blocks, but for those in which statistics
 /// say that no such value is.
 pub fn list_members(
-    layout: &Layout,
-    piece: &Piece,
+    column: &SetColumn<'_>,
     sets: &[&[u8]],
     range: Range<u64>,
     interrupt: &Interrupt,
 ) -> Result<Vec<Arc<[u32]>>> {
     let note = |members: &mut Vec<u32>, ordinal| members.push(ordinal);
-    let of_steps: Vec<Vec<Vec<u32>>> = note_members(layout, piece, sets, range, interrupt, note)?;
+    let of_steps: Vec<Vec<Vec<u32>>> = note_members(column, sets, range, interrupt, note)?;
     let of_set = |set: usize| of_steps.iter().flat_map(|members| &members[set]).copied().collect();
     Ok((0..sets.len()).map(of_set).collect())
 }
 
 /// How many rows each of some sets has there: as [`list_members`], without a list.
 pub fn count_members(
-    layout: &Layout,
-    piece: &Piece,
+    column: &SetColumn<'_>,
     sets: &[&[u8]],
     range: Range<u64>,
     interrupt: &Interrupt,
 ) -> Result<Vec<u64>> {
     let note = |members: &mut u64, _| *members += 1;
-    let of_steps: Vec<Vec<u64>> = note_members(layout, piece, sets, range, interrupt, note)?;
+    let of_steps: Vec<Vec<u64>> = note_members(column, sets, range, interrupt, note)?;
     Ok((0..sets.len()).map(|set| of_steps.iter().map(|members| members[set]).sum()).collect())
 }
 
 /// Notes each row of some sets in what is known of its set in one step of a range. Steps come in order.
 fn note_members<T: Default + Clone + Send>(
-    layout: &Layout,
-    piece: &Piece,
+    column: &SetColumn<'_>,
     sets: &[&[u8]],
     range: Range<u64>,
     interrupt: &Interrupt,
     note: impl Fn(&mut T, u32) + Sync,
 ) -> Result<Vec<Vec<T>>> {
-    let dictionary = set_dictionary(layout, piece)?;
+    let SetColumn { layout, piece, dictionary, .. } = column;
     let by_code = dictionary.as_ref().map(|texts| sets_by_code(texts.texts(), sets)).transpose()?;
     let codes = by_code.iter().flat_map(|(by_code, _)| by_code.iter().zip(0u64..));
     let wanted: Vec<u64> = codes.filter(|(set, _)| **set != NO_SET).map(|(_, code)| code).collect();
@@ -81,31 +137,29 @@ fn note_members<T: Default + Clone + Send>(
             None => may_hold(layout, piece, sets, step)?,
         };
         for ordinals in parts {
-            for_each_chunk(layout, piece, ordinals, few, interrupt, |chunk| {
-                match (chunk, &by_code) {
-                    (Chunk::Found { ordinal, code }, Some((by_code, _))) => {
-                        note(&mut members[by_code[code as usize] as usize], ordinal as u32);
-                        Ok(())
-                    }
-                    (Chunk::Codes { first, codes, is_null }, Some((by_code, of_null))) => {
-                        for (row, &code) in codes.iter().enumerate() {
-                            let set = by_code[code as usize];
-                            if set == NO_SET && of_null.is_none() {
-                                continue;
-                            }
-                            let set = if is_null(row) { *of_null } else { Some(set) };
-                            if let Some(set) = set.filter(|&set| set != NO_SET) {
-                                note(&mut members[set as usize], (first + row as u64) as u32);
-                            }
+            for_each_chunk(column, ordinals, few, interrupt, |chunk| match (chunk, &by_code) {
+                (Chunk::Found { ordinal, code }, Some((by_code, _))) => {
+                    note(&mut members[by_code[code as usize] as usize], ordinal as u32);
+                    Ok(())
+                }
+                (Chunk::Codes { first, codes, is_null }, Some((by_code, of_null))) => {
+                    for (row, &code) in codes.iter().enumerate() {
+                        let set = by_code[code as usize];
+                        if set == NO_SET && of_null.is_none() {
+                            continue;
                         }
-                        Ok(())
+                        let set = if is_null(row) { *of_null } else { Some(set) };
+                        if let Some(set) = set.filter(|&set| set != NO_SET) {
+                            note(&mut members[set as usize], (first + row as u64) as u32);
+                        }
                     }
-                    (chunk, _) => {
-                        let (first, rows) = chunk.into_rows()?;
-                        Ok(layout.for_each_in_sets(&rows, sets, |row, set| {
-                            note(&mut members[set], (first + row as u64) as u32);
-                        })?)
-                    }
+                    Ok(())
+                }
+                (chunk, _) => {
+                    let (first, rows) = chunk.into_rows()?;
+                    Ok(layout.for_each_in_sets(&rows, sets, |row, set| {
+                        note(&mut members[set], (first + row as u64) as u32);
+                    })?)
                 }
             })?;
         }
@@ -116,18 +170,17 @@ fn note_members<T: Default + Clone + Send>(
 /// Counts the rows of every set of a piece that are live by their ordinals into `rows_of`, by encoded value. Reads the whole
 /// set column, with all cores.
 pub fn count_sets(
-    layout: &Layout,
-    piece: &Piece,
+    column: &SetColumn<'_>,
     is_live: impl Fn(u32) -> bool + Sync,
     rows_of: &mut BTreeMap<Box<[u8]>, u64>,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let dictionary = set_dictionary(layout, piece)?;
+    let SetColumn { layout, piece, dictionary, .. } = column;
     let texts = dictionary.as_ref().map(|dictionary| dictionary.texts());
     let of_steps = for_each_step(0..piece.rows(), |step| {
         let mut rows_of: HashMap<Box<[u8]>, u64> = HashMap::new();
         let (mut by_code, mut nulls) = (vec![0u64; texts.map_or(0, Array::len)], 0u64);
-        for_each_chunk(layout, piece, step, None, interrupt, |chunk| {
+        for_each_chunk(column, step, None, interrupt, |chunk| {
             let is_live = |ordinal: u64| is_live(ordinal as u32);
             if let Chunk::Codes { first, codes, is_null } = chunk {
                 let live = codes.iter().enumerate().filter(|(row, _)| is_live(first + *row as u64));
@@ -196,15 +249,11 @@ impl Chunk<'_> {
     }
 }
 
-/// The texts that codes of the set column stand for, where it is a stream of texts.
-fn set_dictionary(layout: &Layout, piece: &Piece) -> Result<Option<Arc<Dictionary>>> {
-    Ok(set_reader(layout, piece)?.dictionary().cloned())
-}
-
-fn set_reader(layout: &Layout, piece: &Piece) -> Result<SequentialReader> {
+/// Those of the first pieces.
+fn set_readers(layout: &Layout, pieces: &[Piece]) -> Result<Vec<SequentialReader>> {
     let columns = [set_column(layout)];
     let projection = layout.projection(&columns);
-    SequentialReader::of_columns(piece.clone(), projection, layout, &columns, ROWS_AT_ONCE)
+    SequentialReader::of_columns_of_some(pieces, &projection, layout, &columns, ROWS_AT_ONCE)
 }
 
 /// For each text the position of its set among those wanted, and that of the set of nulls.
@@ -244,14 +293,13 @@ fn for_each_step<T: Send>(
 /// Calls `each` with the rows of a range, some at a time; or, where they lie as codes, with those that have one of the codes
 /// sought.
 fn for_each_chunk(
-    layout: &Layout,
-    piece: &Piece,
+    column: &SetColumn<'_>,
     range: Range<u64>,
     sought: Option<&[u64]>,
     interrupt: &Interrupt,
     mut each: impl FnMut(Chunk<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut reader = set_reader(layout, piece)?;
+    let mut reader = column.reader()?;
     let has_codes = reader.dictionary().is_some();
     let mut from = range.start;
     while from < range.end {
@@ -280,7 +328,7 @@ fn for_each_chunk(
                 Some(rows) => rows,
                 None => {
                     // Set names of kilobytes are read a few at a time.
-                    let rows = reader.read_some(from..to, byte_bounds::chunk())?;
+                    let rows = reader.read_some(from..to, byte_bounds::chunk(), range.end)?;
                     to = from + rows.len() as u64;
                     rows
                 }

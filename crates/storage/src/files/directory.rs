@@ -35,6 +35,11 @@ pub trait Directory: Send + Sync {
         self.read_each(requests, &mut |number, read| results[number] = Some(read));
         results.into_iter().map(|result| result.expect("each read has a result")).collect()
     }
+    /// How many reads of some 256 KiB are best under way at once for who reads files from end to end. One, where the system reads
+    /// ahead by itself; a device that is far away is as fast as it can be only with several.
+    fn reads_in_sequence(&self) -> u64 {
+        8
+    }
     /// How [`Directory::read_each`] has several reads under way: a word for statistics.
     fn reads_by(&self) -> &'static str {
         "threads"

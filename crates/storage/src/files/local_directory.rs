@@ -183,6 +183,10 @@ impl Directory for LocalDirectory {
         read_with_threads(requests, take);
     }
 
+    fn reads_in_sequence(&self) -> u64 {
+        if self.mode.direct_io { 4 } else { 1 }
+    }
+
     fn reads_by(&self) -> &'static str {
         #[cfg(target_os = "linux")]
         if self.mode.io_uring && ring::is_available() {

@@ -46,6 +46,10 @@ impl Directory for MemoryDirectory {
         read_in_turn(requests, take);
     }
 
+    fn reads_in_sequence(&self) -> u64 {
+        1
+    }
+
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
         let mut files = self.files.lock();
         if files.contains_key(name) {

@@ -140,6 +140,10 @@ impl Directory for OpenFiles {
         }
     }
 
+    fn reads_in_sequence(&self) -> u64 {
+        self.pool.directory.reads_in_sequence()
+    }
+
     fn reads_by(&self) -> &'static str {
         self.pool.directory.reads_by()
     }

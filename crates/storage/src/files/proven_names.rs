@@ -45,6 +45,10 @@ impl Directory for ProvenNames {
         self.inner.read_each(requests, take);
     }
 
+    fn reads_in_sequence(&self) -> u64 {
+        self.inner.reads_in_sequence()
+    }
+
     fn reads_by(&self) -> &'static str {
         self.inner.reads_by()
     }

@@ -6,6 +6,7 @@ mod shares;
 mod closed_files;
 mod joined_reads;
 pub mod paged_file;
+pub mod files_ahead;
 pub(crate) mod page_writer;
 pub mod page_cache;
 pub(crate) mod held_dictionary;

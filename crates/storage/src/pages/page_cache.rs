@@ -334,15 +334,17 @@ impl PageCache {
         });
     }
 
-    /// Ranges of a file, which hold pages of some kind, read together and not kept.
+    /// Ranges of files, read together and not kept. The caller counts the pages that they hold.
     pub(crate) fn read_ranges(
         &self,
-        file: &PagedFile,
-        ranges: &[Range<u64>],
-        kind: PageKind,
+        ranges: &[(&PagedFile, Range<u64>)],
     ) -> Vec<Result<ReadBytes>> {
-        ranges.iter().for_each(|range| self.counts.count(kind, range.end - range.start));
-        file.read_ranges(&*self.directory, ranges)
+        PagedFile::read_ranges(&*self.directory, ranges)
+    }
+
+    /// How many portions of a file a read in sequence is best asked for at once.
+    pub(crate) fn reads_in_sequence(&self) -> u64 {
+        self.directory.reads_in_sequence()
     }
 
     /// How reads of several pages are made: a word for statistics.

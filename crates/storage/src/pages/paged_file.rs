@@ -81,6 +81,19 @@ impl PagedFile {
         kind: FileKind,
         id: SegmentId,
     ) -> Result<(PagedFile, FileEnd)> {
+        let opened = PagedFile::open_unread(directory, kind, id)?;
+        let Range { start, end } = opened.end();
+        let read = opened.read_over(ReadBytes::default(), start, end - start)?;
+        let end = opened.check_end(kind, read)?;
+        Ok((opened, end))
+    }
+
+    /// Opens a file that has room for a tail.
+    pub fn open_unread(
+        directory: &dyn Directory,
+        kind: FileKind,
+        id: SegmentId,
+    ) -> Result<PagedFile> {
         let name = file_name(kind, id);
         let file = directory.open_pages(&name).context("open", &name)?;
         let bytes = file.byte_len().context("measure", &name)?;
@@ -90,15 +103,24 @@ impl PagedFile {
             let detail = format!("{bytes} bytes are too few for a {}", kind.name());
             return Err(opened.inconsistent(detail));
         }
-        let tail_offset = bytes - TAIL_BYTES as u64;
-        let offset = bytes.saturating_sub(END_BYTES);
-        let read = opened.read_over(ReadBytes::default(), offset, bytes - offset)?;
-        let mut end = FileEnd { footer: Vec::new(), footer_offset: 0, bytes: read, offset };
+        Ok(opened)
+    }
+
+    /// What is read of it when it is opened.
+    pub fn end(&self) -> Range<u64> {
+        self.bytes.saturating_sub(END_BYTES)..self.bytes
+    }
+
+    /// Takes the bytes of [`PagedFile::end`]: the tail and the footer, which is read if it does not lie there.
+    pub fn check_end(&self, kind: FileKind, bytes: ReadBytes) -> Result<FileEnd> {
+        let tail_offset = self.bytes - TAIL_BYTES as u64;
+        let offset = self.end().start;
+        let mut end = FileEnd { footer: Vec::new(), footer_offset: 0, bytes, offset };
         let tail = end.bytes.as_slice().last_chunk().expect("a file is as long as its tail");
-        let place = read_tail(kind, tail).map_err(|error| opened.damaged(tail_offset, error))?;
-        end.footer = end.page(&opened, place, PageKind::Footer)?;
+        let place = read_tail(kind, tail).map_err(|error| self.damaged(tail_offset, error))?;
+        end.footer = end.page(self, place, PageKind::Footer)?;
         end.footer_offset = place.0;
-        Ok((opened, end))
+        Ok(end)
     }
 
     pub fn name(&self) -> &str {
@@ -127,23 +149,27 @@ impl PagedFile {
         self.file.read_over(earlier, offset, len as usize).context("read", &self.name)
     }
 
-    /// Reads ranges of the file together.
+    /// Reads ranges of files of a directory together, and gives what came of each.
     pub fn read_ranges(
-        &self,
         directory: &dyn Directory,
-        ranges: &[Range<u64>],
+        ranges: &[(&PagedFile, Range<u64>)],
     ) -> Vec<Result<ReadBytes>> {
-        let fits = |range: &Range<u64>| self.check_range(range.start, range.end - range.start);
-        if let Some(error) = ranges.iter().find_map(|range| fits(range).err()) {
-            return vec![Err(error)];
-        }
-        let request = |range: &Range<u64>| {
-            let len = (range.end - range.start) as usize;
-            ReadRequest { file: self.file.clone(), offset: range.start, len }
+        let fits = |(file, range): &(&PagedFile, Range<u64>)| {
+            file.check_range(range.start, range.end - range.start)
         };
-        let requests: Vec<ReadRequest> = ranges.iter().map(request).collect();
-        let read = directory.read_many(&requests).into_iter();
-        read.map(|read| read.context("read", &self.name)).collect()
+        let checked: Vec<Result<()>> = ranges.iter().map(fits).collect();
+        let request = |(file, range): &(&PagedFile, Range<u64>)| {
+            let len = (range.end - range.start) as usize;
+            ReadRequest { file: file.file.clone(), offset: range.start, len }
+        };
+        let sound = ranges.iter().zip(&checked).filter(|(_, checked)| checked.is_ok());
+        let requests: Vec<ReadRequest> = sound.map(|(range, _)| request(range)).collect();
+        let mut read = directory.read_many(&requests).into_iter();
+        let of_range = |((file, _), checked): (&(&PagedFile, _), Result<()>)| {
+            checked?;
+            read.next().expect("each was asked for").context("read", &file.name)
+        };
+        ranges.iter().zip(checked).map(of_range).collect()
     }
 
     fn check_range(&self, offset: u64, len: u64) -> Result<()> {

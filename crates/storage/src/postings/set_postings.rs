@@ -22,8 +22,8 @@ use foldhash::fast::RandomState;
 
 use crate::error::{Result, StorageError};
 use crate::few::Few;
-use crate::files::directory::Directory;
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
+use crate::pages::files_ahead::FilesAhead;
 use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::{FileEnd, PageRequest, PagedFile, file_name};
 
@@ -95,14 +95,14 @@ impl SetPostings {
 
     /// Opens the postings file of a segment, if it is the one that the manifest describes.
     pub(crate) fn open_file(
-        directory: &dyn Directory,
+        files: &mut FilesAhead<'_>,
         meta: PostingsMeta,
         segment: SegmentId,
         (rows, weights): (u64, usize),
         set_column: Option<u32>,
         cache: Arc<PageCache>,
     ) -> Result<SetPostings> {
-        let (file, end) = PagedFile::open(directory, FileKind::Postings, meta.file)?;
+        let (file, end) = files.open(FileKind::Postings, meta.file)?;
         let found = PostingsFooter::decode(&end.footer)
             .map_err(|error| file.damaged(end.footer_offset, error))?;
         let is_described = file.bytes() == meta.bytes && found.file == meta.file;
@@ -557,7 +557,14 @@ mod tests {
         let open = |bytes, segment, rows, set_column| {
             let meta = PostingsMeta { file, bytes };
             let cache = cache.clone();
-            SetPostings::open_file(&*directory, meta, segment, (rows, 0), set_column, cache)
+            SetPostings::open_file(
+                &mut FilesAhead::none(&*directory),
+                meta,
+                segment,
+                (rows, 0),
+                set_column,
+                cache,
+            )
         };
         let postings = Arc::new(open(bytes, segment, rows, Some(2)).unwrap());
         let members = postings.members(b"\x01AA\x00").unwrap().unwrap();

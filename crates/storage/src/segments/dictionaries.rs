@@ -44,7 +44,16 @@ impl Segment {
         Ok(dictionaries.pop().expect("those of one segment were asked for"))
     }
 
-    /// The same, and the payload of a row block. What is not in memory is read together.
+    /// The same of each of some segments, which share a page cache: read together.
+    pub fn dictionaries_of_each(
+        segments: &[&Segment],
+        projection: &Projection,
+    ) -> Result<Vec<OfSegment>> {
+        let Some(first) = segments.first() else { return Ok(Vec::new()) };
+        Ok(of_each(first.shared_cache(), segments, projection, &[]).0?.into_vec())
+    }
+
+    /// Those of one segment, and the payload of a row block. What is not in memory is read together.
     pub(super) fn dictionaries_with_block(
         &self,
         projection: &Projection,
@@ -64,12 +73,6 @@ impl Segment {
             of_segments.pop().expect("those of one segment were asked for")
         };
         (dictionaries.map(of_one), payloads.pop().expect("one block was asked for"))
-    }
-
-    /// One of the dictionaries that the footer names.
-    pub(super) fn dictionary(&self, number: usize) -> Result<Arc<Dictionary>> {
-        let mut dictionaries = read(self.shared_cache(), &[(self, number)], &[]).0?;
-        Ok(dictionaries.pop().expect("one was asked for"))
     }
 
     fn dictionary_bytes(&self, projection: &Projection) -> u64 {
@@ -115,7 +118,8 @@ pub(super) fn of_each(
     (found.map(of_segments), payloads)
 }
 
-fn read(
+/// Some dictionaries, by segments and their numbers there, and payloads of row blocks, read together.
+pub(super) fn read(
     cache: &Arc<PageCache>,
     wanted: &[(&Segment, usize)],
     blocks: &[PageRequest<'_>],

@@ -13,8 +13,9 @@ use drillcore_format::page::PageKind;
 
 use crate::error::Result;
 use crate::few::Few;
+use crate::files::reads::ReadBytes;
 use crate::pages::page_cache::PageCache;
-use crate::pages::paged_file::{FileEnd, PageRequest};
+use crate::pages::paged_file::{FileEnd, PageRequest, PagedFile};
 use crate::segments::fit;
 use crate::segments::resident_index::HeldIndexPage;
 use crate::segments::segment::Segment;
@@ -24,8 +25,9 @@ const PORTION_BYTES: u64 = 256 << 10;
 /// Index pages of all segments together that are read when segments are opened: less than a tenth of a second where a second brings
 /// a gigabyte.
 const EARLY_BYTES_MAX: u64 = 64 << 20;
-/// Of portions that are under way at the same time.
-const PORTIONS_AT_ONCE: usize = 16;
+/// Portions that are under way at the same time, and their bytes.
+const PORTIONS_AT_ONCE: usize = 128;
+const TOGETHER_BYTES: u64 = 4 << 20;
 
 impl Segment {
     pub(super) fn index_page(&self, number: usize) -> Result<HeldIndexPage<'_>> {
@@ -98,54 +100,88 @@ impl Segment {
 
     fn make_resident(&self, asked: u64) {
         let sizes = (self.summary.area().1, self.held_index_bytes());
-        self.index.want(asked, sizes, self.shared_cache(), || self.read_index_pages());
+        let read = || Segment::read_index_pages(&[self]).pop().expect("those of one are read");
+        self.index.want(asked, sizes, self.shared_cache(), read);
     }
 
-    /// Reads all index pages of a segment that is being opened, or takes them from the end of its file, which was read
-    /// already: as long as those of all segments are few, and so take little time. Others are read when they are asked for.
-    pub(super) fn hold_index_early(&self, end: &FileEnd) {
+    /// Takes all index pages of a segment that is being opened from the end of its file, if they lie there: it was read already.
+    pub(super) fn hold_index_at(&self, end: &FileEnd) {
         let (offset, bytes) = self.summary.area();
-        let taken = end.bytes_at(offset, bytes);
-        let most = if taken.is_some() { u64::MAX } else { EARLY_BYTES_MAX };
+        let Some(taken) = end.bytes_at(offset, bytes) else { return };
         let held_bytes = self.held_index_bytes();
-        let Some(share) = PageCache::reserve_within(self.shared_cache(), held_bytes, most) else {
-            return;
-        };
-        self.index.hold(share, || match taken {
-            None => self.read_index_pages(),
-            Some(bytes) => {
-                let mut pages = Vec::with_capacity(self.summary.len());
-                self.take_pages(0..self.summary.len(), offset, bytes, &mut pages)?;
-                Ok(pages.into())
-            }
+        let Some(share) = PageCache::reserve(self.shared_cache(), held_bytes) else { return };
+        self.index.hold(share, || {
+            let mut pages = Vec::with_capacity(self.summary.len());
+            self.take_pages(0..self.summary.len(), offset, taken, &mut pages)?;
+            Ok(pages.into())
         });
+    }
+
+    /// Reads all index pages of segments that were just opened, together, as long as those of all segments are few, and so take little
+    /// time. Others are read when they are asked for, and so are those whose read fails.
+    pub fn hold_indexes_early(segments: &[&Segment]) {
+        let share_of = |segment: &&Segment| {
+            let held_bytes = segment.held_index_bytes();
+            PageCache::reserve_within(segment.shared_cache(), held_bytes, EARLY_BYTES_MAX)
+        };
+        let with_share = |segment| share_of(&segment).map(|share| (segment, share));
+        let missing = segments.iter().copied().filter(|segment| !segment.index.is_held());
+        let (segments, shares): (Vec<&Segment>, Vec<_>) = missing.filter_map(with_share).unzip();
+        let read = Segment::read_index_pages(&segments);
+        for ((segment, share), pages) in segments.into_iter().zip(shares).zip(read) {
+            segment.index.hold(share, || pages);
+        }
     }
 
     fn held_index_bytes(&self) -> u64 {
         self.summary.area().1 + (self.summary.len() * size_of::<IndexPage>()) as u64
     }
 
-    fn read_index_pages(&self) -> Result<Box<[IndexPage]>> {
-        let mut portions: Vec<(Range<usize>, Range<u64>)> = Vec::new();
-        for number in 0..self.summary.len() {
-            let (offset, bytes) = self.summary.place(number);
-            let end = offset + u64::from(bytes);
-            match portions.last_mut() {
-                Some((pages, range)) if end - range.start <= PORTION_BYTES => {
-                    (pages.end, range.end) = (number + 1, end);
+    /// All index pages of each of some segments, which share a page cache.
+    fn read_index_pages(segments: &[&Segment]) -> Vec<Result<Box<[IndexPage]>>> {
+        let Some(first) = segments.first() else { return Vec::new() };
+        let cache = first.shared_cache();
+        let mut portions: Vec<(usize, Range<usize>, Range<u64>)> = Vec::new();
+        for (at, segment) in segments.iter().enumerate() {
+            for number in 0..segment.summary.len() {
+                let (offset, bytes) = segment.summary.place(number);
+                let end = offset + u64::from(bytes);
+                match portions.last_mut() {
+                    Some((of, pages, range)) if *of == at && end - range.start <= PORTION_BYTES => {
+                        (pages.end, range.end) = (number + 1, end);
+                    }
+                    _ => portions.push((at, number..number + 1, offset..end)),
                 }
-                _ => portions.push((number..number + 1, offset..end)),
             }
         }
-        let mut read = Vec::with_capacity(self.summary.len());
-        for together in portions.chunks(PORTIONS_AT_ONCE) {
-            let ranges: Vec<Range<u64>> = together.iter().map(|(_, range)| range.clone()).collect();
-            let loaded = self.cache().read_ranges(self.file(), &ranges, PageKind::Index);
-            for ((pages, range), bytes) in together.iter().zip(loaded) {
-                self.take_pages(pages.clone(), range.start, bytes?.as_slice(), &mut read)?;
+        let mut read: Vec<Result<Vec<IndexPage>>> =
+            segments.iter().map(|segment| Ok(Vec::with_capacity(segment.summary.len()))).collect();
+        let mut rest = portions.as_slice();
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |(_, _, range): &&(usize, Range<usize>, Range<u64>)| {
+                bytes += range.end - range.start;
+                bytes <= TOGETHER_BYTES
+            };
+            let count = rest.iter().take(PORTIONS_AT_ONCE).take_while(fits).count().max(1);
+            let (together, later) = rest.split_at(count);
+            let range = |(at, _, range): &(usize, Range<usize>, Range<u64>)| {
+                cache.counts().count(PageKind::Index, range.end - range.start);
+                (segments[*at].file(), range.clone())
+            };
+            let ranges: Vec<(&PagedFile, Range<u64>)> = together.iter().map(range).collect();
+            for ((at, pages, range), bytes) in together.iter().zip(cache.read_ranges(&ranges)) {
+                let Ok(taken) = &mut read[*at] else { continue };
+                let take = |bytes: ReadBytes| {
+                    segments[*at].take_pages(pages.clone(), range.start, bytes.as_slice(), taken)
+                };
+                if let Err(error) = bytes.and_then(take) {
+                    read[*at] = Err(error);
+                }
             }
+            rest = later;
         }
-        Ok(read.into())
+        read.into_iter().map(|pages| Ok(pages?.into())).collect()
     }
 
     /// Takes index pages out of bytes of the file, which begin at `start`.

@@ -8,6 +8,7 @@ mod dictionaries;
 mod index;
 mod weights;
 mod extents;
+pub mod sequence;
 mod ranks;
 pub mod newest_row;
 pub mod lookup;

@@ -16,6 +16,7 @@ use crate::pages::page_writer::PageWriter;
 use crate::postings::set_lists::{SetLists, put_directory};
 use crate::segments::columns::ColumnReader;
 use crate::segments::segment::Segment;
+use crate::segments::sequence::BlocksAhead;
 use crate::segments::weights::weights_of;
 
 /// Rows read at once, unless the names of their sets are long, or a page of the streams ends.
@@ -91,16 +92,23 @@ pub fn note_all(
     let in_key = layout.key_positions(&[column]).into_iter();
     let in_key: Vec<_> = in_key.map(|at| (at, layout.key_types()[at].clone())).collect();
     let mut streams = ColumnReader::open(segment.clone(), &in_key, &projection)?;
+    let mut ahead = BlocksAhead::default();
     let mut from = 0;
     while from < segment.rows() {
         let end = segment.rows().min((from / CHUNK_ROWS + 1) * CHUNK_ROWS);
         let of_streams = match &mut streams {
-            Some(streams) => streams.read(from..end.min(streams.group_end(from)))?,
+            Some(streams) => {
+                let of_group = from..end.min(streams.group_end(from));
+                streams.read(of_group, segment.rows())?
+            }
             None => None,
         };
         let rows = match of_streams {
             Some(rows) => rows,
-            None => segment.read_some(from, end, &projection, byte_bounds::chunk())?,
+            None => {
+                let bytes_max = byte_bounds::chunk();
+                segment.read_some(from..end, &projection, bytes_max, &mut ahead, segment.rows())?
+            }
         };
         let to = from + rows.len() as u64;
         let fault = |error| StorageError::Inconsistent {

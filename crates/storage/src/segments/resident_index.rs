@@ -52,6 +52,11 @@ impl ResidentIndex {
         self.held.get().map(|held| &held.pages[number])
     }
 
+    /// Whether all are here.
+    pub fn is_held(&self) -> bool {
+        self.held.get().is_some()
+    }
+
     /// Reads all pages once the pages that were asked for make that worth it, and if they fit the cache's share. `asked` is the
     /// number of pages of this call; the two sizes are those in the file and in memory. Only one thread reads; others go on page
     /// by page. If the read fails, the reads of single pages report why.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use drillcore_format::block::{BlockView, Picked, RowsBuilder};
+use drillcore_format::block::{BlockView, RowsBuilder};
 use drillcore_format::dictionary::Dictionaries;
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
@@ -17,15 +17,17 @@ use drillcore_format::index_page::{BlockPlace, Summary};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::{PostingsMeta, SegmentMeta};
 use drillcore_format::page::{PAGE_BYTES, PageKind};
-use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{Zones, ZonesBuilder};
 use drillcore_format::streams::directory::StreamDirectory;
 
 use crate::error::{Result, StorageError};
+use crate::few::Few;
 use crate::files::directory::Directory;
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::files::reads::ReadBytes;
+use crate::pages::files_ahead::FilesAhead;
 use crate::pages::held_dictionary::HeldDictionary;
 use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::{FileEnd, PageRequest, PagedFile, file_name, file_of};
@@ -33,14 +35,6 @@ use crate::postings::set_postings::SetPostings;
 use crate::segments::fit;
 use crate::segments::resident_index::ResidentIndex;
 use crate::sync::Mutex;
-
-/// Bytes that a sequential read asks the file for at once, unless a block is longer: enough that the device takes longer for them
-/// than for the request, and few enough to stay in the processor's cache until they are decoded.
-const READ_AHEAD_BYTES: u64 = 256 << 10;
-/// The least that it asks for once few bytes are still wanted. What it reads and does not decode is wasted.
-const READ_AT_END_BYTES: u64 = 64 << 10;
-/// Bytes of rows for each byte of the file, at most, unless they are compressed very well.
-const BYTES_PER_STORED: u64 = 4;
 
 /// An open segment.
 pub struct Segment {
@@ -58,23 +52,6 @@ pub struct Segment {
     cache: Arc<PageCache>,
 }
 
-/// From where on rows are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// From the least key up.
-    First,
-    /// From the greatest key down.
-    Last,
-}
-
-/// Rows that are read one after the other, and how many bytes of keys and strings are enough.
-struct InSequence<'a> {
-    rows: Range<u64>,
-    projection: &'a Projection,
-    bytes_max: usize,
-    dictionaries: &'a Dictionaries,
-}
-
 impl Segment {
     /// The name of a segment's file.
     pub fn file_name(id: SegmentId) -> String {
@@ -86,14 +63,27 @@ impl Segment {
         file_of(file_name).and_then(|(kind, id)| (kind == FileKind::Segment).then_some(id))
     }
 
-    /// Opens a segment: reads its tail, footer and summaries.
+    /// Opens a segment: reads its tail, footer and summaries, and its index pages unless those of all segments are many.
     pub fn open(
         directory: &dyn Directory,
         id: SegmentId,
         layout: &Layout,
         cache: Arc<PageCache>,
     ) -> Result<Segment> {
-        let (file, footer, end) = open_file(directory, id)?;
+        let segment = Segment::open_next(&mut FilesAhead::none(directory), id, layout, cache)?;
+        Segment::hold_indexes_early(&[&segment]);
+        Ok(segment)
+    }
+
+    /// Opens one of several segments that are opened one after the other. Index pages that do not lie at the end of the file are not
+    /// read: [`Segment::hold_indexes_early`] reads those of all together.
+    pub fn open_next(
+        files: &mut FilesAhead<'_>,
+        id: SegmentId,
+        layout: &Layout,
+        cache: Arc<PageCache>,
+    ) -> Result<Segment> {
+        let (file, footer, end) = open_file(files, id)?;
         let payload = end.page(&file, footer.summary, PageKind::Summary)?;
         let summary =
             Summary::decode(&payload).map_err(|error| file.damaged(footer.summary.0, error))?;
@@ -121,13 +111,13 @@ impl Segment {
             held_dictionaries,
             cache,
         };
-        segment.hold_index_early(&end);
+        segment.hold_index_at(&end);
         Ok(segment)
     }
 
     /// The commits whose rows a file holds, of whatever table.
     pub fn commits_in(directory: &dyn Directory, id: SegmentId) -> Result<LsnRange> {
-        Ok(open_file(directory, id)?.1.lsns)
+        Ok(open_file(&mut FilesAhead::none(directory), id)?.1.lsns)
     }
 
     /// The same file, opened anew behind an empty cache of its own: what is read of it comes from the file
@@ -143,7 +133,8 @@ impl Segment {
         // Held meanwhile, so that the file stays.
         let postings = self.postings();
         if let Some(meta) = postings.as_deref().and_then(|held| self.beside(held)) {
-            reopened.attach_postings(reopened.open_postings(directory, meta)?);
+            let files = &mut FilesAhead::none(directory);
+            reopened.attach_postings(reopened.open_postings(files, meta)?);
         }
         Ok(reopened)
     }
@@ -236,25 +227,25 @@ impl Segment {
     /// Opens a postings file of this segment, to be attached; `None` if it, or a newer one, is already.
     pub fn open_newer_postings(
         &self,
-        directory: &dyn Directory,
+        files: &mut FilesAhead<'_>,
         meta: PostingsMeta,
     ) -> Result<Option<SetPostings>> {
         // Numbers rise, and a segment's own is below those of its postings files.
         if self.postings().is_some_and(|present| present.file() >= meta.file) {
             return Ok(None);
         }
-        self.open_postings(directory, meta).map(Some)
+        self.open_postings(files, meta).map(Some)
     }
 
     /// Opens a postings file of this segment, to be attached.
     pub fn open_postings(
         &self,
-        directory: &dyn Directory,
+        files: &mut FilesAhead<'_>,
         meta: PostingsMeta,
     ) -> Result<SetPostings> {
         let (id, set_column) = (self.id(), self.footer.set_column);
         let sizes = (self.rows(), self.layout.weight_count());
-        SetPostings::open_file(directory, meta, id, sizes, set_column, self.cache.clone())
+        SetPostings::open_file(files, meta, id, sizes, set_column, self.cache.clone())
     }
 
     /// Takes postings for the set index, unless there are newer ones. What was there is returned if it had a
@@ -296,124 +287,50 @@ impl Segment {
         self.postings().map_or(IndexedSets::none(), |postings| postings.indexed().clone())
     }
 
-    /// As many rows of the one end of a range, or of the other, as lie within `bytes_max` in the file with what is projected, and up to
-    /// `rows_max`, or those of one block. This part can be [read](Segment::read) at once, however long its rows are: the rows of a block
-    /// are short, but for one. There is a row at least.
-    ///
-    /// Two index pages where rows are short, else some ten.
-    pub fn portion(
-        &self,
-        ordinals: Range<u64>,
-        end: End,
-        projection: &Projection,
-        bytes_max: u64,
-        rows_max: u64,
-    ) -> Result<Range<u64>> {
-        let portion = |len: u64| match end {
-            End::First => ordinals.start..ordinals.start + len,
-            End::Last => ordinals.end - len..ordinals.end,
-        };
-        let block = match end {
-            End::First => self.place_of_ordinal(ordinals.start)?.1,
-            End::Last => self.place_of_ordinal(ordinals.end - 1)?.1,
-        };
-        // Less than a block would have it read, and decoded, twice.
-        let of_block = match end {
-            End::First => block.first_ordinal + u64::from(block.rows) - ordinals.start,
-            End::Last => ordinals.end - block.first_ordinal,
-        };
-        let has_extents = projection.has_strings();
-        let mut len = (ordinals.end - ordinals.start).min(rows_max.max(of_block));
-        while len > of_block && self.span_bytes(&portion(len), has_extents)? > bytes_max {
-            len = (len / 2).max(of_block);
-        }
-        Ok(portion(len))
-    }
-
-    /// The bytes of the file from the first block with one of the rows to the last, with their long values or without; there
-    /// is a row at least.
-    fn span_bytes(&self, ordinals: &Range<u64>, has_extents: bool) -> Result<u64> {
-        let (first_page, first) = self.place_of_ordinal(ordinals.start)?;
-        let (last_page, last) = self.place_of_ordinal(ordinals.end - 1)?;
-        let bytes = (last.offset + u64::from(last.bytes)).saturating_sub(first.offset);
-        // Those of an index page lie before its blocks: so of other pages they are among these bytes.
-        let extents = match (has_extents, first_page.first_ordinal() == last_page.first_ordinal()) {
-            (false, _) => 0,
-            (true, false) => first_page.extent_bytes_from(first.number),
-            (true, true) => {
-                let behind = first_page.extent_bytes_from(last.number) - last.extent_bytes;
-                first_page.extent_bytes_from(first.number) - behind
-            }
-        };
-        Ok(bytes.saturating_add(extents))
-    }
-
-    /// The rows `from..to`, read in sequence in large portions, without filling the cache. Their strings must fit
-    /// an array; see [`Segment::portion`].
-    pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
-        self.read_some(from, to, projection, usize::MAX)
-    }
-
-    /// The first of the rows that [`Segment::read`] gives: up to the block with which their keys and strings have `bytes_max`, at least
-    /// one. However long rows are, those of a block are short, but for one.
-    pub fn read_some(
-        &self,
-        from: u64,
-        to: u64,
-        projection: &Projection,
-        bytes_max: usize,
-    ) -> Result<Rows> {
-        let mut builder = RowsBuilder::new(projection, (to - from) as usize);
-        let dictionaries = &self.dictionaries(projection)?;
-        let wanted = InSequence { rows: from..to, projection, bytes_max, dictionaries };
-        let mut buffer = ReadBytes::default();
-        let mut next = from;
-        while next < to && builder.string_bytes() < bytes_max {
-            let page = self.index_page(self.summary.page_of_ordinal(next))?;
-            let places: Vec<BlockPlace> = (page.block_of_ordinal(next).number..page.blocks())
-                .map(|number| page.block(number))
-                .take_while(|place| place.first_ordinal < to)
-                .collect();
-            let mut rest = places.as_slice();
-            while let Some(first) = rest.first()
-                && builder.string_bytes() < bytes_max
-            {
-                let bytes_left = (bytes_max - builder.string_bytes()) as u64;
-                let bytes_at_once =
-                    (bytes_left / BYTES_PER_STORED).clamp(READ_AT_END_BYTES, READ_AHEAD_BYTES);
-                let near = |place: &BlockPlace| {
-                    place.offset + u64::from(place.bytes) - first.offset <= bytes_at_once
-                };
-                let count = rest.iter().take_while(|place| near(place)).count().max(1);
-                let (portion, later) = rest.split_at(count);
-                buffer = self.read_portion(portion, &wanted, buffer, &mut builder)?;
-                rest = later;
-            }
-            next = page.first_ordinal() + page.rows();
-        }
-        self.finish(builder)
-    }
-
     /// The zones that hold one of `ordinals`, with some columns of the table, which `layout` has; they may
     /// have been added since. One statistics page for each index page that the ordinals lie in; about 17
     /// bytes of memory a zone and column.
     pub fn zones(&self, layout: &Layout, ordinals: Range<u64>, columns: &[usize]) -> Result<Zones> {
-        let pages = match ordinals.is_empty() {
+        let mut zones = Segment::zones_of_each(&[(self, ordinals)], layout, columns)?;
+        Ok(zones.pop().expect("those of one were asked for"))
+    }
+
+    /// The same of each of some segments, which share a page cache: the pages are read together.
+    pub fn zones_of_each(
+        wanted: &[(&Segment, Range<u64>)],
+        layout: &Layout,
+        columns: &[usize],
+    ) -> Result<Vec<Zones>> {
+        let pages = |(segment, ordinals): &(&Segment, Range<u64>)| match ordinals.is_empty() {
             true => 0..0,
             false => {
-                let last = self.summary.page_of_ordinal(ordinals.end - 1);
-                self.summary.page_of_ordinal(ordinals.start)..last + 1
+                let last = segment.summary.page_of_ordinal(ordinals.end - 1);
+                segment.summary.page_of_ordinal(ordinals.start)..last + 1
             }
         };
-        let mut zones = ZonesBuilder::new(layout, columns, self.first_ordinal(pages.start));
-        for page in pages {
-            let (offset, bytes) = self.summary.statistics_place(page);
-            let payload = self.statistics_page(offset, bytes)?;
-            let rows = self.first_ordinal(page + 1) - self.first_ordinal(page);
-            zones.append_page(&payload, rows).map_err(|error| self.damaged(offset, error))?;
+        let pages: Vec<Range<usize>> = wanted.iter().map(pages).collect();
+        let mut requests: Few<PageRequest<'_>> = Few::new();
+        for ((segment, _), pages) in wanted.iter().zip(&pages) {
+            requests.extend(pages.clone().map(|page| segment.statistics_request(page)));
         }
-        let zones = zones.finish().map_err(|error| self.inconsistent(error.to_string()))?;
-        Ok(zones.overlapping(ordinals))
+        let mut payloads = match requests.first() {
+            Some(_) => wanted[0].0.cache.payloads(&requests),
+            None => Few::new(),
+        }
+        .into_iter();
+        let of_segment = |((segment, ordinals), pages): (&(&Segment, Range<u64>), Range<usize>)| {
+            let mut zones = ZonesBuilder::new(layout, columns, segment.first_ordinal(pages.start));
+            for page in pages {
+                let payload = payloads.next().expect("each was asked for")?;
+                let (offset, _) = segment.summary.statistics_place(page);
+                let rows = segment.first_ordinal(page + 1) - segment.first_ordinal(page);
+                let appended = zones.append_page(&payload, rows);
+                appended.map_err(|error| segment.damaged(offset, error))?;
+            }
+            let zones = zones.finish().map_err(|error| segment.inconsistent(error.to_string()))?;
+            Ok(zones.overlapping(ordinals.clone()))
+        };
+        wanted.iter().zip(pages).map(of_segment).collect()
     }
 
     /// How many statistics pages there are.
@@ -469,9 +386,9 @@ impl Segment {
         PageRequest { file: &self.file, offset, bytes, kind }
     }
 
-    fn statistics_page(&self, offset: u64, bytes: u32) -> Result<Arc<[u8]>> {
-        let kind = PageKind::Statistics;
-        self.cache.payload(PageRequest { file: &self.file, offset, bytes, kind })
+    fn statistics_request(&self, page: usize) -> PageRequest<'_> {
+        let (offset, bytes) = self.summary.statistics_place(page);
+        PageRequest { file: &self.file, offset, bytes, kind: PageKind::Statistics }
     }
 
     /// What to ask the cache for, for the payload of a block.
@@ -490,48 +407,6 @@ impl Segment {
 
     pub(super) fn shared_cache(&self) -> &Arc<PageCache> {
         &self.cache
-    }
-
-    /// Reads neighbouring blocks at once, into memory that serves one portion after the other, and appends the rows among them that are
-    /// wanted.
-    fn read_portion(
-        &self,
-        places: &[BlockPlace],
-        wanted: &InSequence<'_>,
-        earlier: ReadBytes,
-        builder: &mut RowsBuilder,
-    ) -> Result<ReadBytes> {
-        let InSequence { rows, projection, bytes_max, dictionaries } = wanted;
-        let (first, last) = (places[0], places[places.len() - 1]);
-        let len = last.offset + u64::from(last.bytes) - first.offset;
-        let bytes = self.read_over(earlier, first.offset, len)?;
-        self.cache.counts().blocks.fetch_add(places.len() as u64, Ordering::Relaxed);
-        for place in places {
-            if builder.string_bytes() >= *bytes_max {
-                break;
-            }
-            let at = (place.offset - first.offset) as usize;
-            let payload = self.file.payload(
-                &bytes.as_slice()[at..at + place.bytes as usize],
-                PageKind::Block,
-                place.offset,
-            )?;
-            let view = self.view(place, payload, dictionaries)?;
-            let begin = rows.start.saturating_sub(place.first_ordinal) as usize;
-            let end = (rows.end - place.first_ordinal).min(u64::from(place.rows)) as usize;
-            let extents = match place.extent_bytes {
-                0 => Vec::new(),
-                _ => {
-                    let rows = Picked::Range(begin, end);
-                    let places = self.extents_of(place.offset, &view, projection, rows)?;
-                    self.read_extents(&places)?
-                }
-            };
-            builder
-                .append_range(&view.with_extents(&extents), begin, end)
-                .map_err(|error| self.damaged(place.offset, error))?;
-        }
-        Ok(bytes)
     }
 
     /// A block whose texts are looked up in `dictionaries`.
@@ -560,10 +435,10 @@ impl Segment {
 
 /// The file of a segment with what its footer says.
 fn open_file(
-    directory: &dyn Directory,
+    files: &mut FilesAhead<'_>,
     id: SegmentId,
 ) -> Result<(PagedFile, SegmentFooter, FileEnd)> {
-    let (file, end) = PagedFile::open(directory, FileKind::Segment, id)?;
+    let (file, end) = files.open(FileKind::Segment, id)?;
     let footer = SegmentFooter::decode(&end.footer)
         .map_err(|error| file.damaged(end.footer_offset, error))?;
     if footer.segment != id {

@@ -21,7 +21,8 @@ use crate::postings::set_lists::SetLists;
 use crate::postings::set_postings::{SegmentMembers, SetPostings};
 use crate::segments::columns::ColumnReader;
 use crate::segments::postings_writer::note_all;
-use crate::segments::segment::{End, Segment};
+use crate::segments::segment::Segment;
+use crate::segments::sequence::End;
 use crate::segments::weights::weights_of;
 
 /// Pages kept while a segment is checked, read from its file and not taken from those that others keep.
@@ -157,7 +158,7 @@ fn check_stream(
     let mut next = from;
     while next < end {
         let to = end.min(reader.group_end(next));
-        let Some(read) = reader.read(next..to)? else {
+        let Some(read) = reader.read(next..to, end)? else {
             next = to;
             continue;
         };

@@ -11,6 +11,7 @@ use drillcore_format::key::Keys;
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::postings::WEIGHT_GROUP;
 use drillcore_format::rows::{Layout, Rows};
+use drillcore_storage::pages::files_ahead::FilesAhead;
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::postings::set_postings::SegmentMembers;
 use drillcore_storage::segments::columns::ColumnReader;
@@ -53,7 +54,8 @@ pub fn segment(parts: &[Vec<u8>]) -> Outcome {
         let directory = Arc::new(directory);
         let written = write_postings(directory.clone(), POSTINGS, &segment, &indexed, |_| true);
         if let Some(Some(meta)) = outcome.note(written) {
-            let postings = outcome.note(segment.open_postings(directory.as_ref(), meta));
+            let postings = outcome
+                .note(segment.open_postings(&mut FilesAhead::none(directory.as_ref()), meta));
             postings.into_iter().for_each(|postings| drop(segment.attach_postings(postings)));
             use_sets(&segment, layout.weight_count(), &mut outcome);
         }
@@ -73,7 +75,7 @@ fn use_columns(segment: &Arc<Segment>, layout: &Layout, outcome: &mut Outcome) {
         let Some(Some(mut reader)) = reader else { continue };
         let rows = segment.rows().min(reader.group_rows());
         for ordinals in [0..rows, rows / 3..rows.div_ceil(2) + 1, rows - 1..rows] {
-            outcome.note(reader.read(ordinals.start..ordinals.end.min(rows)));
+            outcome.note(reader.read(ordinals.start..ordinals.end.min(rows), rows));
         }
     }
 }

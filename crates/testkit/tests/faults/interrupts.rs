@@ -356,11 +356,13 @@ fn keys() -> drillcore::arrow_array::ArrayRef {
 
 const READ_ROWS: i64 = 1_600_000;
 /// Reads after which the caller wants out, and how many there may be beyond them. A partition of a scan is read by
-/// itself, a group of a column at once; other rows are read in waves, which end together, and the next one is under way. Reads
-/// are counted by their pages, and a read of neighbours has pages between them, too.
+/// itself, a group of a column at once; other rows are read in waves, which end together, and the next one is under way, or in
+/// sequence, then two portions of 256 KiB are read together the second time. Reads are counted by their pages, and a read of
+/// neighbours has pages between them, too.
 const READS_BEFORE: u64 = 20;
 const READS_BEYOND: u64 = 40;
 const READS_OF_TWO_WAVES: u64 = 640;
+const READS_OF_TWO_PORTIONS: u64 = 128;
 const READS_OF_GROUPS: u64 = 6;
 
 type Reading = fn(&Database, &Interrupt) -> Result<()>;
@@ -421,6 +423,7 @@ fn every_call_that_reads_ends_a_few_reads_after_its_caller_wants_out() {
         let beyond = match name {
             _ if in_waves => READS_OF_TWO_WAVES,
             "sets" | "scan" => READS_OF_GROUPS,
+            "rows of an upsert table" => READS_OF_TWO_PORTIONS,
             _ => READS_BEYOND,
         };
         assert!(whole > READS_BEFORE + beyond * 5 / 4, "{name}: {whole} reads tell nothing");

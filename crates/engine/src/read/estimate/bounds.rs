@@ -5,8 +5,11 @@
 //! So they hold for every row drawn. The partial rows of a rollup table do not bound the metrics that they fold to; its
 //! dimensions do not fold.
 
+use std::ops::Range;
+
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use drillcore_format::rows::Layout;
+use drillcore_format::statistics_page::Zones;
 use drillcore_sample::interval::Bounds;
 
 use crate::calls::interrupt::Interrupt;
@@ -16,10 +19,12 @@ use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
 use crate::policy::table_policy::TablePolicy;
 use crate::schema::number::Number;
-use crate::select::selection::{Part, Selected};
+use crate::select::selection::Selected;
 
 /// Rows of a run whose numbers are decoded at once.
 const ROWS_AT_ONCE: usize = 1 << 16;
+/// Segments whose statistics are read together.
+const SEGMENTS_AT_ONCE: usize = 64;
 
 /// What is known of the numbers of a column without drawing any.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,6 +63,7 @@ pub fn bounds(
         return Ok(vec![Known::Nothing; columns.len()]);
     }
     let mut found: Vec<Extremes> = vec![Extremes::default(); plain.len()];
+    let mut on_disk: Vec<(&Piece, Range<u64>)> = Vec::new();
     for (number, parts) in selected.by_piece() {
         interrupt.check()?;
         let piece = &selected.pieces()[number];
@@ -67,7 +73,18 @@ pub fn bounds(
                     extremes.merge(&of_run(run, layout, column)?);
                 }
             }
-            None => of_zones(piece, layout, parts, &plain, &mut found)?,
+            None => {
+                let is_listed = parts.iter().any(|part| part.members.is_some());
+                let all = 0..piece.rows();
+                let ordinals = if is_listed { all } else { parts[0].from..parts[0].to };
+                on_disk.push((piece, ordinals));
+            }
+        }
+    }
+    for some in on_disk.chunks(SEGMENTS_AT_ONCE) {
+        interrupt.check()?;
+        for zones in Piece::zones_of_each(some, layout, &plain)? {
+            take_zones(&zones, &plain, &mut found);
         }
     }
     let known_of = |column: &usize| match plain.iter().position(|each| each == column) {
@@ -95,17 +112,7 @@ fn of_run(run: &Run, layout: &Layout, column: usize) -> Result<Extremes> {
     })
 }
 
-/// The parts are of one segment.
-fn of_zones(
-    piece: &Piece,
-    layout: &Layout,
-    parts: &[Part],
-    columns: &[usize],
-    found: &mut [Extremes],
-) -> Result<()> {
-    let is_listed = parts.iter().any(|part| part.members.is_some());
-    let ordinals = if is_listed { 0..piece.rows() } else { parts[0].from..parts[0].to };
-    let zones = piece.zones(layout, ordinals, columns)?.expect("a segment has zones");
+fn take_zones(zones: &Zones, columns: &[usize], found: &mut [Extremes]) {
     for (extremes, &column) in found.iter_mut().zip(columns) {
         let Some(of_column) = zones.column(column) else {
             extremes.add_unknown();
@@ -117,7 +124,6 @@ fn of_zones(
             extremes.add_unknown();
         }
     }
-    Ok(())
 }
 
 /// Whether each zone with a value in it has bounds.

@@ -1,13 +1,13 @@
 //! Opening: manifest, segments, then the log's commits that are in no segment yet.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
 use drillcore_format::block::{BlockView, RowsBuilder};
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::logged_commit::{Erased, Erasure, LoggedCommit, decode_commit};
-use drillcore_format::manifest_edit::{Edit, SegmentMeta};
+use drillcore_format::manifest_edit::{Edit, PostingsMeta, SegmentMeta};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::error::StorageError;
 use drillcore_storage::files::directory::{Directory, Lock};
@@ -19,6 +19,7 @@ use drillcore_storage::log::reading::read_log;
 use drillcore_storage::log::recovery::recover_log;
 use drillcore_storage::log::wal::LogOptions;
 use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
+use drillcore_storage::pages::files_ahead::FilesAhead;
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::pages::paged_file::file_of;
 use drillcore_storage::postings::set_postings::SetPostings;
@@ -64,14 +65,15 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
     let is_backup = found.backup.is_some_and(|mark| !mark.was_opened);
     let (snapshots, postings) = (found.snapshots.clone(), found.postings.clone());
     let mut opened: HashMap<SegmentId, Arc<Segment>> = HashMap::new();
+    let mut files = files_ahead(directory.as_ref(), found.segments(), &found.postings);
     let mut open_segment = |id: SegmentId, layout: &Layout| {
         options.interrupt.check()?;
         if let Some(segment) = opened.get(&id) {
             return Ok(segment.clone());
         }
-        let segment = Segment::open(directory.as_ref(), id, layout, cache.clone())?;
+        let segment = Segment::open_next(&mut files, id, layout, cache.clone())?;
         if let Some(postings) = postings.get(&id) {
-            segment.attach_postings(segment.open_postings(directory.as_ref(), *postings)?);
+            segment.attach_postings(segment.open_postings(&mut files, *postings)?);
         }
         let segment = Arc::new(segment);
         opened.insert(id, segment.clone());
@@ -84,6 +86,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
         // The commits it shows may be in no table any more.
         state.next_lsn = state.next_lsn.max(Lsn(pinned.lsn.0 + 1));
     }
+    Segment::hold_indexes_early(&opened.values().map(|segment| &**segment).collect::<Vec<_>>());
     let logged =
         read_log(directory.as_ref(), needed_from, Lsn(u64::MAX), None, |_, _| Ok::<(), Error>(()))?
             .last;
@@ -206,6 +209,18 @@ fn check_no_edit_is_lost(
         }
     }
     Ok(())
+}
+
+/// The files of segments that will be opened in that order, with those of their postings.
+pub fn files_ahead<'d>(
+    directory: &'d dyn Directory,
+    segments: impl Iterator<Item = SegmentId>,
+    postings: &BTreeMap<SegmentId, PostingsMeta>,
+) -> FilesAhead<'d> {
+    // Named snapshots share segments with tables.
+    let mut seen = HashSet::new();
+    let segments = segments.filter(|id| seen.insert(*id));
+    FilesAhead::of_segments(directory, segments.map(|id| (id, postings.get(&id).copied())))
 }
 
 /// The tables of a manifest, with their segments as `open` finds them.

@@ -1,0 +1,310 @@
+//! Reading rows of segments in sequence: neighbouring blocks with one read, past the cache, and the next such reads together.
+//!
+//! What was read and not taken apart yet stays in memory, so a segment that is read in small steps costs no more reads than one
+//! that is read at once, and segments that are merged wait for the device together.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use drillcore_format::block::{Picked, RowsBuilder};
+use drillcore_format::index_page::{BlockPlace, IndexPage};
+use drillcore_format::page::PageKind;
+use drillcore_format::rows::{Projection, Rows};
+
+use crate::error::Result;
+use crate::files::reads::ReadBytes;
+use crate::pages::paged_file::PagedFile;
+use crate::segments::segment::Segment;
+
+/// Bytes that one read asks the file for, unless a block is longer: enough that the device takes longer for them
+/// than for the request, and few enough to stay in the processor's cache until they are decoded.
+const PORTION_BYTES: u64 = 256 << 10;
+/// Those of a segment that is read together with many others.
+const PORTION_BYTES_MIN: u64 = 64 << 10;
+/// What is read together of several segments.
+const TOGETHER_BYTES: u64 = 4 << 20;
+
+/// From where on rows are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// From the least key up.
+    First,
+    /// From the greatest key down.
+    Last,
+}
+
+/// Blocks of one segment that were read and not taken apart yet: up to 2 MiB.
+#[derive(Default)]
+pub struct BlocksAhead {
+    portions: VecDeque<Portion>,
+    /// How many were read together the last time; 0 at first.
+    at_once: u64,
+    /// The memory of a portion that was taken apart.
+    spare: ReadBytes,
+}
+
+/// Neighbouring blocks that are read at once.
+struct Portion {
+    /// The rows that they hold.
+    rows: Range<u64>,
+    /// Where they lie in the file.
+    bytes: Range<u64>,
+    blocks: u64,
+    read: Result<ReadBytes>,
+}
+
+/// Rows of one segment that are read in sequence.
+pub struct InSequence<'a> {
+    /// The segment to read from.
+    pub segment: &'a Segment,
+    /// Those that come next: more than one step of the reader.
+    pub rows: Range<u64>,
+    /// Where the next step ends. The first time no more is read, for who then stops.
+    pub step_end: u64,
+    /// What was read of them already.
+    pub ahead: &'a mut BlocksAhead,
+}
+
+/// Reads what comes next of some segments, which share a page cache, together: of those of which not much is left of earlier
+/// reads. A read that fails is an error once its rows are asked for. Index pages that are not resident are read before.
+///
+/// Nothing is read where the system reads ahead by itself: what it has is in the processor's cache if it is taken apart at once.
+pub fn read_ahead(wanted: &mut [InSequence<'_>]) -> Result<()> {
+    let Some(first) = wanted.first() else { return Ok(()) };
+    match first.segment.cache().reads_in_sequence() {
+        1 => Ok(()),
+        _ => read_next(wanted),
+    }
+}
+
+fn read_next(wanted: &mut [InSequence<'_>]) -> Result<()> {
+    let mut short: Vec<_> = wanted.iter_mut().filter_map(|next| next.lacking()).collect();
+    let Some((first, _)) = short.first() else { return Ok(()) };
+    let cache = first.segment.shared_cache();
+    let mut numbers = Vec::with_capacity(short.len());
+    for (InSequence { segment, .. }, from) in &short {
+        numbers.push((*segment, segment.summary.page_of_ordinal(*from)));
+    }
+    let pages = Segment::index_pages_of(cache, &numbers);
+    let of_each = short.len() as u64;
+    let bytes_max = (TOGETHER_BYTES / of_each).clamp(PORTION_BYTES_MIN, PORTION_BYTES);
+    let at_once_max = (cache.reads_in_sequence() / of_each).max(1);
+    let mut planned: Vec<(usize, Portion)> = Vec::new();
+    for (at, ((next, from), page)) in short.iter_mut().zip(pages).enumerate() {
+        let is_one_step = next.ahead.at_once == 0 || cache.reads_in_sequence() == 1;
+        let end = if is_one_step { next.step_end } else { next.rows.end };
+        next.ahead.at_once = (2 * next.ahead.at_once).clamp(1, at_once_max);
+        let portions = portions(&*page?, *from..end, bytes_max, next.ahead.at_once);
+        planned.extend(portions.into_iter().map(|portion| (at, portion)));
+    }
+    let counts = cache.counts();
+    for (_, Portion { bytes, blocks, .. }) in &planned {
+        counts.blocks.fetch_add(*blocks, Ordering::Relaxed);
+        counts.bytes.fetch_add(bytes.end - bytes.start, Ordering::Relaxed);
+    }
+    match planned.as_mut_slice() {
+        [(at, portion)] => {
+            let InSequence { segment, ahead, .. } = &mut *short[*at].0;
+            let Range { start, end } = portion.bytes;
+            let spare = mem::take(&mut ahead.spare);
+            portion.read = segment.file().read_over(spare, start, end - start);
+        }
+        all => {
+            let range = |(at, portion): &(usize, Portion)| {
+                (short[*at].0.segment.file(), portion.bytes.clone())
+            };
+            let ranges: Vec<(&PagedFile, Range<u64>)> = all.iter().map(range).collect();
+            // It would be held beside what takes its place.
+            short.iter_mut().for_each(|(next, _)| next.ahead.spare = ReadBytes::default());
+            for ((_, portion), read) in all.iter_mut().zip(cache.read_ranges(&ranges)) {
+                portion.read = read;
+            }
+        }
+    }
+    for (at, portion) in planned {
+        short[at].0.ahead.portions.push_back(portion);
+    }
+    Ok(())
+}
+
+/// The first portions of the blocks of an index page that hold some rows.
+fn portions(page: &IndexPage, rows: Range<u64>, bytes_max: u64, count: u64) -> Vec<Portion> {
+    let mut portions: Vec<Portion> = Vec::new();
+    for place in blocks_of(page, &rows) {
+        let end = place.offset + u64::from(place.bytes);
+        let rows = place.first_ordinal..place.first_ordinal + u64::from(place.rows);
+        let is_full = portions.len() as u64 == count;
+        match portions.last_mut() {
+            Some(last) if end - last.bytes.start <= bytes_max => {
+                (last.rows.end, last.bytes.end) = (rows.end, end);
+                last.blocks += 1;
+            }
+            _ if is_full => break,
+            _ => {
+                let (bytes, read) = (place.offset..end, Ok(ReadBytes::default()));
+                portions.push(Portion { rows, bytes, blocks: 1, read });
+            }
+        }
+    }
+    portions
+}
+
+/// The blocks of an index page that hold some rows, of which the first lies in it.
+fn blocks_of(page: &IndexPage, rows: &Range<u64>) -> impl Iterator<Item = BlockPlace> {
+    let end = rows.end;
+    (page.block_of_ordinal(rows.start).number..page.blocks())
+        .map(|number| page.block(number))
+        .take_while(move |place| place.first_ordinal < end)
+}
+
+impl InSequence<'_> {
+    /// From which row on more has to be read, if less is there than two steps need.
+    fn lacking(&mut self) -> Option<(&mut Self, u64)> {
+        let step = self.step_end.saturating_sub(self.rows.start);
+        let from = self.ahead.end(self.rows.start);
+        let soon = self.step_end.saturating_add(step).min(self.rows.end);
+        (from < soon).then_some((self, from))
+    }
+}
+
+impl BlocksAhead {
+    /// The page of a block, if it was read.
+    fn page_of(&mut self, place: &BlockPlace) -> Result<Option<&[u8]>> {
+        self.let_go_before(place.first_ordinal);
+        if self.portions.front().is_some_and(|front| front.read.is_err())
+            && let Some(failed) = self.portions.pop_front()
+        {
+            failed.read?;
+        }
+        let Some(Portion { bytes, read: Ok(read), .. }) = self.portions.front() else {
+            return Ok(None);
+        };
+        let at = (place.offset - bytes.start) as usize;
+        Ok(Some(&read.as_slice()[at..at + place.bytes as usize]))
+    }
+
+    /// Lets go of what comes before a row.
+    fn let_go_before(&mut self, row: u64) {
+        while let Some(front) = self.portions.front()
+            && !front.rows.contains(&row)
+        {
+            if let Some(Portion { read: Ok(bytes), .. }) = self.portions.pop_front() {
+                self.spare = bytes;
+            }
+        }
+    }
+
+    /// Where the rows end that were read, from a row on.
+    fn end(&mut self, row: u64) -> u64 {
+        self.let_go_before(row);
+        self.portions.back().map_or(row, |last| last.rows.end)
+    }
+}
+
+impl Segment {
+    /// As many rows of the one end of a range, or of the other, as lie within `bytes_max` in the file with what is projected, and up to
+    /// `rows_max`, or those of one block. This part can be [read](Segment::read) at once, however long its rows are: the rows of a block
+    /// are short, but for one. There is a row at least.
+    ///
+    /// Two index pages where rows are short, else some ten.
+    pub fn portion(
+        &self,
+        ordinals: Range<u64>,
+        end: End,
+        projection: &Projection,
+        bytes_max: u64,
+        rows_max: u64,
+    ) -> Result<Range<u64>> {
+        let portion = |len: u64| match end {
+            End::First => ordinals.start..ordinals.start + len,
+            End::Last => ordinals.end - len..ordinals.end,
+        };
+        let block = match end {
+            End::First => self.place_of_ordinal(ordinals.start)?.1,
+            End::Last => self.place_of_ordinal(ordinals.end - 1)?.1,
+        };
+        // Less than a block would have it read, and decoded, twice.
+        let of_block = match end {
+            End::First => block.first_ordinal + u64::from(block.rows) - ordinals.start,
+            End::Last => ordinals.end - block.first_ordinal,
+        };
+        let has_extents = projection.has_strings();
+        let mut len = (ordinals.end - ordinals.start).min(rows_max.max(of_block));
+        while len > of_block && self.span_bytes(&portion(len), has_extents)? > bytes_max {
+            len = (len / 2).max(of_block);
+        }
+        Ok(portion(len))
+    }
+
+    /// The bytes of the file from the first block with one of the rows to the last, with their long values or without; there
+    /// is a row at least.
+    fn span_bytes(&self, ordinals: &Range<u64>, has_extents: bool) -> Result<u64> {
+        let (first_page, first) = self.place_of_ordinal(ordinals.start)?;
+        let (last_page, last) = self.place_of_ordinal(ordinals.end - 1)?;
+        let bytes = (last.offset + u64::from(last.bytes)).saturating_sub(first.offset);
+        // Those of an index page lie before its blocks: so of other pages they are among these bytes.
+        let extents = match (has_extents, first_page.first_ordinal() == last_page.first_ordinal()) {
+            (false, _) => 0,
+            (true, false) => first_page.extent_bytes_from(first.number),
+            (true, true) => {
+                let behind = first_page.extent_bytes_from(last.number) - last.extent_bytes;
+                first_page.extent_bytes_from(first.number) - behind
+            }
+        };
+        Ok(bytes.saturating_add(extents))
+    }
+
+    /// The rows `from..to`, read in sequence in large portions, without filling the cache. Their strings must fit
+    /// an array; see [`Segment::portion`].
+    pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
+        self.read_some(from..to, projection, usize::MAX, &mut BlocksAhead::default(), to)
+    }
+
+    /// The first of the rows that [`Segment::read`] gives: up to the block with which their keys and strings have `bytes_max`, at least
+    /// one. However long rows are, those of a block are short, but for one. What is read on the way and not decoded stays in `ahead`
+    /// for the next call; later calls read up to `sequence_end`.
+    pub fn read_some(
+        &self,
+        rows: Range<u64>,
+        projection: &Projection,
+        bytes_max: usize,
+        ahead: &mut BlocksAhead,
+        sequence_end: u64,
+    ) -> Result<Rows> {
+        let mut builder = RowsBuilder::new(projection, (rows.end - rows.start) as usize);
+        let dictionaries = self.dictionaries(projection)?;
+        let mut next = rows.start;
+        while next < rows.end && builder.string_bytes() < bytes_max {
+            let page = self.index_page(self.summary.page_of_ordinal(next))?;
+            for place in blocks_of(&page, &(next..rows.end)) {
+                if builder.string_bytes() >= bytes_max {
+                    break;
+                }
+                if ahead.page_of(&place)?.is_none() {
+                    let (rows, step_end) = (place.first_ordinal..sequence_end, rows.end);
+                    read_next(&mut [InSequence { segment: self, rows, step_end, ahead }])?;
+                }
+                let page = ahead.page_of(&place)?.expect("it was just read");
+                let payload = self.file().payload(page, PageKind::Block, place.offset)?;
+                let view = self.view(&place, payload, &dictionaries)?;
+                let begin = rows.start.saturating_sub(place.first_ordinal) as usize;
+                let end = (rows.end - place.first_ordinal).min(u64::from(place.rows)) as usize;
+                let extents = match place.extent_bytes {
+                    0 => Vec::new(),
+                    _ => {
+                        let rows = Picked::Range(begin, end);
+                        let places = self.extents_of(place.offset, &view, projection, rows)?;
+                        self.read_extents(&places)?
+                    }
+                };
+                builder
+                    .append_range(&view.with_extents(&extents), begin, end)
+                    .map_err(|error| self.damaged(place.offset, error))?;
+            }
+            next = page.first_ordinal() + page.rows();
+        }
+        self.finish(builder)
+    }
+}
