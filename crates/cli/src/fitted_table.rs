@@ -165,16 +165,17 @@ fn shown(text: &str) -> String {
 fn fitted(natural: &[usize], least: &[usize], width: usize) -> Option<Vec<usize>> {
     // "| a | b |"
     let room = width.checked_sub(3 * natural.len() + 1)?;
-    let cut = |limit: usize| {
+    let widths_up_to = |limit: usize| {
         natural.iter().zip(least).map(move |(&natural, &least)| natural.min(limit.max(least)))
     };
-    if cut(COLUMN_WIDTH_MIN).sum::<usize>() > room {
+    if widths_up_to(COLUMN_WIDTH_MIN).sum::<usize>() > room {
         return None;
     }
     let widest = natural.iter().copied().max().unwrap_or(0).max(COLUMN_WIDTH_MIN);
-    let limit =
-        (COLUMN_WIDTH_MIN..=widest).rev().find(|&limit| cut(limit).sum::<usize>() <= room)?;
-    let mut widths: Vec<usize> = cut(limit).collect();
+    let limit = (COLUMN_WIDTH_MIN..=widest)
+        .rev()
+        .find(|&limit| widths_up_to(limit).sum::<usize>() <= room)?;
+    let mut widths: Vec<usize> = widths_up_to(limit).collect();
     let mut left = room - widths.iter().sum::<usize>();
     for (width, &natural) in widths.iter_mut().zip(natural) {
         let more = left.min(natural - *width).min(1);

@@ -190,7 +190,7 @@ impl Columnar {
             records_read += rows.num_rows() as u64;
             Batch { rows, places: Places::Rows { before }, bad: Vec::new(), records_read }
         };
-        cut(rows, self.batch_rows).map(batch).collect()
+        in_parts(rows, self.batch_rows).map(batch).collect()
     }
 
     /// What cannot be read is damage.
@@ -296,7 +296,7 @@ impl RowGroup {
 }
 
 /// The rows in parts of at most `part_rows`, fewer where they are long. Copies none.
-fn cut(rows: RecordBatch, part_rows: usize) -> impl Iterator<Item = RecordBatch> {
+fn in_parts(rows: RecordBatch, part_rows: usize) -> impl Iterator<Item = RecordBatch> {
     let row_bytes = batch_bytes(&rows) / rows.num_rows().max(1);
     let part_rows = part_rows.min(COMMIT_BYTES / row_bytes.max(1)).max(1);
     let first_rows = (0..rows.num_rows()).step_by(part_rows);

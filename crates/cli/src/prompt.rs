@@ -249,20 +249,20 @@ impl Session {
         let options = QueryOptions { threads, memory_bytes, interrupt, ..Default::default() };
         let mut query = drillcore_sql::query(&snapshot, text, &options)?;
         let schema = query.schema();
-        let (mut batches, mut rows, mut is_cut) = (Vec::new(), 0, false);
+        let (mut batches, mut rows, mut is_shortened) = (Vec::new(), 0, false);
         while let Some(batch) = query.next().transpose()? {
             let batch = batch.slice(0, batch.num_rows().min(ROWS_SHOWN_MAX + 1 - rows));
             rows += batch.num_rows();
             batches.push(batch);
             if rows > ROWS_SHOWN_MAX {
-                is_cut = true;
+                is_shortened = true;
                 break;
             }
         }
         // What is held of the database is not needed while the rows are read.
         drop((query, snapshot));
         let elapsed = begun.elapsed();
-        if let (true, Some(last)) = (is_cut, batches.last_mut()) {
+        if let (true, Some(last)) = (is_shortened, batches.last_mut()) {
             *last = last.slice(0, last.num_rows() - 1);
             rows = ROWS_SHOWN_MAX;
         }
@@ -271,7 +271,7 @@ impl Session {
         }
         self.show(&batches, pager)?;
         let seconds = elapsed.as_secs_f64();
-        print_line(&match (is_cut, rows) {
+        print_line(&match (is_shortened, rows) {
             (true, _) => format!(
                 "the first {ROWS_SHOWN_MAX} rows, {seconds:.3} s; there are more. Use limit, or give the query to \
                  `drillcore sql` as an argument to get all"

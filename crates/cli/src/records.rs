@@ -243,7 +243,7 @@ mod tests {
 
     const CSV: Syntax = Syntax::Csv { separator: b',' };
 
-    fn cut(text: &str, syntax: Syntax) -> Vec<(u64, String)> {
+    fn records_of(text: &str, syntax: Syntax) -> Vec<(u64, String)> {
         let records = RecordReader::new(text.as_bytes(), syntax).read_up_to(100).unwrap();
         let text = |record| String::from_utf8(records.text(record..record + 1).to_vec()).unwrap();
         (0..records.len())
@@ -265,7 +265,7 @@ mod tests {
             (7, "\"\",\"5\"\n"),
             (8, "6,\"\""),
         ];
-        assert_eq!(cut(text, CSV), expected(&rows));
+        assert_eq!(records_of(text, CSV), expected(&rows));
     }
 
     #[test]
@@ -338,14 +338,14 @@ mod tests {
     fn a_mark_before_the_text_is_none_of_it() {
         let text = "\u{feff}\"a\nb\",c\n\u{feff}1,2\n";
         let rows = [(1, "\"a\nb\",c\n"), (3, "\u{feff}1,2\n")];
-        assert_eq!(cut(text, CSV), expected(&rows));
-        assert_eq!(cut("\u{feff}{}\n", Syntax::Jsonl), expected(&[(1, "{}\n")]));
-        assert!(cut("\u{feff}", Syntax::Jsonl).is_empty());
+        assert_eq!(records_of(text, CSV), expected(&rows));
+        assert_eq!(records_of("\u{feff}{}\n", Syntax::Jsonl), expected(&[(1, "{}\n")]));
+        assert!(records_of("\u{feff}", Syntax::Jsonl).is_empty());
     }
 
     #[test]
     fn quotes_do_not_join_json_lines() {
         let text = "{\"a\n \n\"}\n";
-        assert_eq!(cut(text, Syntax::Jsonl), expected(&[(1, "{\"a\n"), (3, "\"}\n")]));
+        assert_eq!(records_of(text, Syntax::Jsonl), expected(&[(1, "{\"a\n"), (3, "\"}\n")]));
     }
 }

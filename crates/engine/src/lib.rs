@@ -146,15 +146,6 @@ pub use drillcore_format::indexed_sets::IndexedSets;
 /// # assert_eq!(forgotten.source, "topic-0");
 /// ```
 pub use drillcore_format::logged_commit::SourcePosition;
-/// The steps of a rollup table's time column, as they are stored: [`Rollup::granularity`]. [`Granularity`] has their names.
-///
-/// ```
-/// use drillcore::StoredGranularity;
-///
-/// let hour = StoredGranularity::Seconds(3_600);
-/// assert_ne!(hour, StoredGranularity::None);
-/// ```
-pub use drillcore_format::schema::Granularity as StoredGranularity;
 /// What rows with equal keys mean, as it is stored: [`TableSchema::merge`].
 ///
 /// ```
@@ -165,24 +156,6 @@ pub use drillcore_format::schema::Granularity as StoredGranularity;
 /// # drillcore::Result::Ok(())
 /// ```
 pub use drillcore_format::schema::MergePolicy;
-/// What a metric is made of, as it is stored: [`Rollup::metrics`]. [`Metric`] names its column instead.
-///
-/// ```
-/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
-/// # use drillcore::{Merge, RollupSpec, TableSpec};
-/// use drillcore::{MergePolicy, Metric, MetricKind, StoredMetric};
-///
-/// # let spec = RollupSpec::default().metric("worst", Metric::max("delay"));
-/// # let spec = TableSpec::new(flights.schema().columns.clone(), ["id", "carrier"]).merge(Merge::Rollup(spec));
-/// # let worst = flights.database().create_table("worst", spec)?;
-/// let schema = worst.schema();
-/// let MergePolicy::Rollup(rollup) = &schema.merge else { panic!("it is a rollup table") };
-/// let StoredMetric { kind, input } = rollup.metrics[0];
-/// assert_eq!(kind, MetricKind::Max);
-/// assert_eq!(rollup.events.field(input.unwrap()).name(), "delay");
-/// # drillcore::Result::Ok(())
-/// ```
-pub use drillcore_format::schema::Metric as StoredMetric;
 /// How a metric folds values: [`StoredMetric::kind`].
 ///
 /// ```
@@ -233,6 +206,33 @@ pub use drillcore_format::schema::SetColumn;
 /// # drillcore::Result::Ok(())
 /// ```
 pub use drillcore_format::schema::StoredColumns;
+/// The steps of a rollup table's time column, as they are stored: [`Rollup::granularity`]. [`Granularity`] has their names.
+///
+/// ```
+/// use drillcore::StoredGranularity;
+///
+/// let hour = StoredGranularity::Seconds(3_600);
+/// assert_ne!(hour, StoredGranularity::None);
+/// ```
+pub use drillcore_format::schema::StoredGranularity;
+/// What a metric is made of, as it is stored: [`Rollup::metrics`]. [`Metric`] names its column instead.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// # use drillcore::{Merge, RollupSpec, TableSpec};
+/// use drillcore::{MergePolicy, Metric, MetricKind, StoredMetric};
+///
+/// # let spec = RollupSpec::default().metric("worst", Metric::max("delay"));
+/// # let spec = TableSpec::new(flights.schema().columns.clone(), ["id", "carrier"]).merge(Merge::Rollup(spec));
+/// # let worst = flights.database().create_table("worst", spec)?;
+/// let schema = worst.schema();
+/// let MergePolicy::Rollup(rollup) = &schema.merge else { panic!("it is a rollup table") };
+/// let StoredMetric { kind, input } = rollup.metrics[0];
+/// assert_eq!(kind, MetricKind::Max);
+/// assert_eq!(rollup.events.field(input.unwrap()).name(), "delay");
+/// # drillcore::Result::Ok(())
+/// ```
+pub use drillcore_format::schema::StoredMetric;
 /// Which columns new segments also store by themselves: [`TableSchema::streams`].
 ///
 /// ```

@@ -13,7 +13,7 @@ pub struct LoggedCommit<'a> {
     /// Tables with the blocks of their new rows.
     pub batches: Vec<(TableId, &'a [u8])>,
     /// Rows of earlier commits that this one erased.
-    pub erasures: Vec<Erasure>,
+    pub erasures: Vec<LoggedErasure>,
     /// How far sources have been read with this commit. A source that is not named stays where it was.
     pub positions: Vec<SourcePosition>,
 }
@@ -30,7 +30,7 @@ pub struct SourcePosition {
 
 /// Which rows of a table a commit erased. Rows of later commits are not among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Erasure {
+pub struct LoggedErasure {
     /// The table whose rows were erased.
     pub table: TableId,
     /// Which of them.
@@ -79,7 +79,7 @@ pub fn put_batch(table: TableId, put: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u
 }
 
 /// Appends an erasure.
-pub fn put_erasure(Erasure { table, rows }: &Erasure, out: &mut Vec<u8>) {
+pub fn put_erasure(LoggedErasure { table, rows }: &LoggedErasure, out: &mut Vec<u8>) {
     match rows {
         Erased::Range { low, high } => {
             let ends = u8::from(low.is_some()) | u8::from(high.is_some()) << 1;
@@ -121,7 +121,7 @@ pub fn decode_commit(payload: &[u8]) -> Result<LoggedCommit<'_>> {
     Ok(LoggedCommit { batches, erasures, positions })
 }
 
-fn read_erasure(kind: u8, cursor: &mut Cursor<'_>) -> Result<Erasure> {
+fn read_erasure(kind: u8, cursor: &mut Cursor<'_>) -> Result<LoggedErasure> {
     let table = TableId(cursor.u32()?);
     let rows = match kind {
         tag::RANGE..=tag::RANGE_WITH_BOTH_ENDS => {
@@ -134,7 +134,7 @@ fn read_erasure(kind: u8, cursor: &mut Cursor<'_>) -> Result<Erasure> {
         }
         other => return Err(cursor.error(format!("unknown kind of change {other}"))),
     };
-    Ok(Erasure { table, rows })
+    Ok(LoggedErasure { table, rows })
 }
 
 /// Appends the position of a source.
@@ -209,9 +209,9 @@ mod tests {
         ) {
             let batches: Vec<(TableId, &[u8])> =
                 batches.iter().map(|(table, block)| (TableId(*table), &block[..])).collect();
-            let erasures: Vec<Erasure> = erasures
+            let erasures: Vec<LoggedErasure> = erasures
                 .into_iter()
-                .map(|(table, rows)| Erasure { table: TableId(table), rows })
+                .map(|(table, rows)| LoggedErasure { table: TableId(table), rows })
                 .collect();
             let positions = positions.into_iter();
             let positions: Vec<SourcePosition> =

@@ -226,9 +226,9 @@ mod tests {
         #[test]
         fn pushing_and_merging_agree_with_two_passes(
             numbers in prop::collection::vec(-1e6..1e6f64, 2..200),
-            cut in any::<prop::sample::Index>(),
+            middle in any::<prop::sample::Index>(),
         ) {
-            let (left, right) = numbers.split_at(cut.index(numbers.len()));
+            let (left, right) = numbers.split_at(middle.index(numbers.len()));
             let mut merged = moments_of(left);
             merged.merge(&moments_of(right));
             let (mean, variance) = in_two_passes(&numbers);

@@ -326,8 +326,8 @@ fn flush(
     let (mut erased, noted) = fresh.erased();
     erased.extend(unnoted.segments());
     let erased = edit_of_erased(core, table, erased)?;
-    let cut = positions.into_iter().chain([Edit::NextLsn(needed_from)]);
-    let edits = added.chain(flushed).chain(erased).chain(cut);
+    let log_start = positions.into_iter().chain([Edit::NextLsn(needed_from)]);
+    let edits = added.chain(flushed).chain(erased).chain(log_start);
     if let Some(why) = not_noted(core, &mut manifest, &edits.collect::<Vec<_>>(), &segments)? {
         if let Some(entry) = core.state().tables.get_mut(&table) {
             entry.put_back_unnoted(unnoted);

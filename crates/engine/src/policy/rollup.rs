@@ -18,7 +18,9 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 use drillcore_format::narrowing::restored;
 use drillcore_format::rows::{Groups, Layout, Rows};
-use drillcore_format::schema::{Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema};
+use drillcore_format::schema::{
+    MergePolicy, MetricKind, Rollup, StoredGranularity, StoredMetric, TableSchema,
+};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::batch_coder::BatchCoder;
@@ -128,7 +130,7 @@ pub fn shown(
     let schema = layout.schema();
     let value = |at: usize| restored(rows.value(at), &layout.value_types()[at]);
     let events = value(0);
-    let counts = |metric: &Metric| value(counts_of_input(schema, metric));
+    let counts = |metric: &StoredMetric| value(counts_of_input(schema, metric));
     let mut values = Vec::with_capacity(rollup.metrics.len());
     for (metric, column) in rollup.metrics.iter().zip(metric_columns(schema)) {
         let at = layout.value_of(column).expect("a metric is not in the key");
@@ -179,7 +181,7 @@ fn metric_values(layout: &Layout) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// The value that says how many of each row's events have one in the input of a metric.
-fn counts_of_input(schema: &TableSchema, metric: &Metric) -> usize {
+fn counts_of_input(schema: &TableSchema, metric: &StoredMetric) -> usize {
     let counted = schema.counted_inputs();
     let place = counted.iter().position(|&column| Some(column) == metric.input);
     // Where nulls are not allowed, all have one.
@@ -223,8 +225,8 @@ fn metric_columns(schema: &TableSchema) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// Rounds moments down to a step of the granularity, counted from 1970-01-01 00:00 UTC.
-fn truncate(values: &ArrayRef, granularity: Granularity) -> ArrayRef {
-    let Granularity::Seconds(seconds) = granularity else { return values.clone() };
+fn truncate(values: &ArrayRef, granularity: StoredGranularity) -> ArrayRef {
+    let StoredGranularity::Seconds(seconds) = granularity else { return values.clone() };
     let DataType::Timestamp(unit, _) = values.data_type() else {
         unreachable!("create_table truncates timestamps only")
     };
@@ -494,13 +496,13 @@ mod tests {
         let fields = ["id", "delay", "unused", "weight"];
         let field = |name: &str| Field::new(name, DataType::Int64, name != "weight");
         let events = Arc::new(Schema::new(fields.map(field).to_vec()));
-        let metric = |kind, input| Metric { kind, input: Some(input) };
+        let metric = |kind, input| StoredMetric { kind, input: Some(input) };
         let (least, most) = (metric(MetricKind::Min, 1), metric(MetricKind::Max, 1));
         let mean = metric(MetricKind::Avg, 3);
         let rollup = Rollup {
             events: events.clone(),
             time: None,
-            granularity: Granularity::None,
+            granularity: StoredGranularity::None,
             metrics: vec![least, most, mean],
             declared: 1,
             discovers: false,
@@ -532,7 +534,7 @@ mod tests {
     fn time_is_rounded_down_before_and_after_1970() {
         let seconds: ArrayRef =
             Arc::new(arrow_array::TimestampSecondArray::from(vec![0, 3599, 3600, -1, i64::MIN]));
-        let truncated = truncate(&seconds, Granularity::Seconds(3600));
+        let truncated = truncate(&seconds, StoredGranularity::Seconds(3600));
         let expected = arrow_array::TimestampSecondArray::from(vec![0, 0, 3600, -3600, i64::MIN]);
         assert_eq!(truncated.as_ref(), &expected as &dyn Array);
     }

@@ -348,11 +348,11 @@ impl ScanAhead {
             if worth < WORTH_CUTTING {
                 return Ok(Some(partition));
             }
-            let cut = partition.partition_by_keys(worth.min(PARTITIONS_AT_ONCE))?;
-            if cut.len() == 1 {
+            let parts = partition.partition_by_keys(worth.min(PARTITIONS_AT_ONCE))?;
+            if parts.len() == 1 {
                 return Ok(Some(partition));
             }
-            cut.into_iter().rev().for_each(|partition| self.left.push_front(partition));
+            parts.into_iter().rev().for_each(|partition| self.left.push_front(partition));
         }
         Ok(None)
     }

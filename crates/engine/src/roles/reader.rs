@@ -18,7 +18,7 @@ use std::time::Duration;
 use drillcore_format::block;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::key::has_more_columns;
-use drillcore_format::logged_commit::{Erased, Erasure};
+use drillcore_format::logged_commit::{Erased, LoggedErasure};
 use drillcore_format::manifest_edit::PostingsMeta;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::TableSchema;
@@ -100,7 +100,7 @@ struct Current {
     postings: BTreeMap<SegmentId, PostingsMeta>,
     log: LogRead,
     /// What commits that may be in the log alone have erased.
-    erasures: Vec<(Lsn, Erasure)>,
+    erasures: Vec<(Lsn, LoggedErasure)>,
     positions: Positions,
     /// Of the manifest.
     at: ManifestVersion,
@@ -384,7 +384,7 @@ impl Reader {
         opening.finish();
         let before = before.filter(|before| take_over(&mut state, &before.version));
         let known = before.map_or(Lsn(0), |before| before.version.lsn());
-        let mut erasures: Vec<(Lsn, Erasure)> = Vec::new();
+        let mut erasures: Vec<(Lsn, LoggedErasure)> = Vec::new();
         for (lsn, erasure) in before.iter().flat_map(|before| &before.erasures) {
             // Segments that came since may not know of it, and the log is not read again.
             if *lsn >= needed_from {
@@ -520,7 +520,7 @@ impl Reader {
         manifest: ManifestVersion,
         lsn: Lsn,
         payload: &[u8],
-        erasures: &mut Vec<(Lsn, Erasure)>,
+        erasures: &mut Vec<(Lsn, LoggedErasure)>,
     ) -> std::result::Result<(), LoadFault> {
         let commit = logged_commit(lsn, payload)?;
         for (id, bytes) in commit.batches {

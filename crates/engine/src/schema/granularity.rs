@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use drillcore_format::schema;
+use drillcore_format::schema::StoredGranularity;
 
 /// The steps to which a rollup table truncates time, counted from 1970-01-01 00:00 UTC.
 ///
@@ -49,17 +49,17 @@ impl Granularity {
         Granularity::DAY,
     ];
 
-    pub(crate) fn of(stored: schema::Granularity) -> Granularity {
+    pub(crate) fn of(stored: StoredGranularity) -> Granularity {
         match stored {
-            schema::Granularity::None => Granularity::NONE,
-            schema::Granularity::Seconds(seconds) => Granularity { seconds },
+            StoredGranularity::None => Granularity::NONE,
+            StoredGranularity::Seconds(seconds) => Granularity { seconds },
         }
     }
 
-    pub(crate) fn stored(self) -> schema::Granularity {
+    pub(crate) fn stored(self) -> StoredGranularity {
         match self.seconds {
-            0 => schema::Granularity::None,
-            seconds => schema::Granularity::Seconds(seconds),
+            0 => StoredGranularity::None,
+            seconds => StoredGranularity::Seconds(seconds),
         }
     }
 }

@@ -226,7 +226,7 @@ impl TableSpec {
             MergePolicy::Upsert { .. } => merge = Merge::Upsert,
             MergePolicy::Rollup(rollup) => {
                 let shown = &schema.columns.fields()[rollup.declared..];
-                let metric = |stored: &stored::Metric| {
+                let metric = |stored: &stored::StoredMetric| {
                     let column = stored.input.map(|input| name(&rollup.events, input));
                     Metric::of(stored.kind, column.as_deref())
                 };
@@ -427,7 +427,7 @@ impl TableSpec {
     }
 
     /// A metric as it is stored, with the type it is shown in.
-    fn metric(&self, metric: &Metric) -> Result<(stored::Metric, DataType, bool)> {
+    fn metric(&self, metric: &Metric) -> Result<(stored::StoredMetric, DataType, bool)> {
         let (kind, column) = metric.kind_and_column();
         let input = column.map(|column| self.index("column", column)).transpose()?;
         let field = input.map(|input| self.columns.field(input));
@@ -440,7 +440,7 @@ impl TableSpec {
                  {column:?} has type {found}; use another column"
             ))
         })?;
-        Ok((stored::Metric { kind, input }, shown, nullable))
+        Ok((stored::StoredMetric { kind, input }, shown, nullable))
     }
 
     fn checked_weights(&self, key: &[usize]) -> Result<Vec<usize>> {

@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef};
 use drillcore_format::key;
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
-use drillcore_sample::fences::Fences;
+use drillcore_sample::prefix_sums::PrefixSums;
 use drillcore_storage::postings::set_postings::SegmentMembers;
 
 use crate::calls::interrupt::Interrupt;
@@ -71,7 +71,7 @@ pub struct Scope {
 pub struct Selected {
     pieces: Arc<[Piece]>,
     parts: Vec<Part>,
-    fences: Fences,
+    sums: PrefixSums,
 }
 
 /// The ordinals `from..to` of a piece, or of a set's members in it.
@@ -261,8 +261,8 @@ impl Selected {
     /// Some parts of some pieces, which may be empty.
     pub fn of_parts(pieces: Arc<[Piece]>, mut parts: Vec<Part>) -> Selected {
         parts.retain(|part| part.from < part.to);
-        let fences = Fences::from_counts(parts.iter().map(Part::len));
-        Selected { pieces, parts, fences }
+        let sums = PrefixSums::from_counts(parts.iter().map(Part::len));
+        Selected { pieces, parts, sums }
     }
 
     /// Some rows of each piece, by ordinals that ascend.
@@ -285,7 +285,7 @@ impl Selected {
 
     /// The number of rows.
     pub fn len(&self) -> u64 {
-        self.fences.total()
+        self.sums.total()
     }
 
     /// What lists of ordinals take in memory, that are only this selection's.
@@ -319,7 +319,7 @@ impl Selected {
             return self.places_in_intervals(numbers, interrupt);
         }
         let mut places = Vec::with_capacity(numbers.len());
-        let locator = self.fences.locator(numbers.len());
+        let locator = self.sums.locator(numbers.len());
         for numbers in numbers.chunks(Interrupt::LOOKUPS) {
             interrupt.check()?;
             // Of those whose set is listed on disk the part, the position in it, and the draw.
@@ -355,7 +355,7 @@ impl Selected {
     /// [`Selected::places`] where each part is an interval of ordinals.
     fn places_in_intervals(&self, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {
         let mut places = Vec::with_capacity(numbers.len());
-        let locator = self.fences.locator(numbers.len());
+        let locator = self.sums.locator(numbers.len());
         let place = |&number: &u64| {
             let (part, position) = locator.locate(number);
             let Part { piece, from, .. } = self.parts[part];

@@ -220,7 +220,7 @@ fn find(
 /// An erasure as the log has it.
 fn logged(shape: &TableShape, rows: Erased) -> Payload {
     let mut payload = PayloadBuilder::new(0);
-    put_erasure(&logged_commit::Erasure { table: shape.table, rows }, payload.out());
+    put_erasure(&logged_commit::LoggedErasure { table: shape.table, rows }, payload.out());
     payload.finish()
 }
 

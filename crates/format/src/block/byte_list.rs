@@ -34,19 +34,19 @@ impl ListSize {
         self.total += len;
     }
 
-    /// The size after `cut` bytes are taken from the front of every string.
-    pub fn without_prefix(self, cut: usize) -> ListSize {
+    /// The size after `dropped` bytes are taken from the front of every string.
+    pub fn without_prefix(self, dropped: usize) -> ListSize {
         ListSize {
             count: self.count,
-            total: self.total - self.count * cut,
-            same_len: self.same_len.map(|len| len - cut),
+            total: self.total - self.count * dropped,
+            same_len: self.same_len.map(|len| len - dropped),
         }
     }
 
-    /// The size of some strings, of `total` bytes, that are each left of one of these if `cut` bytes are taken from it. If all of
+    /// The size of some strings, of `total` bytes, that are each left of one of these if `dropped` bytes are taken from it. If all of
     /// these have one length, so have they; if not, nor have they.
-    pub fn of_some(self, count: usize, total: usize, cut: usize) -> ListSize {
-        ListSize { count, total, same_len: self.same_len.map(|len| len - cut) }
+    pub fn of_some(self, count: usize, total: usize, dropped: usize) -> ListSize {
+        ListSize { count, total, same_len: self.same_len.map(|len| len - dropped) }
     }
 
     pub fn form(&self) -> u8 {

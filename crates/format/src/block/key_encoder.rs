@@ -41,12 +41,12 @@ struct Differences<'a> {
     /// count with those that differ before the last sixteen.
     begun: [Begun; TAIL_BYTES_MAX + 2],
     /// Where to cut them, if numbers were shorter than a list when that was chosen.
-    cut: Option<Cut>,
+    tails: Option<Tails>,
 }
 
 /// Where keys are cut into heads and tails.
 #[derive(Debug, Clone, Copy)]
-struct Cut {
+struct Tails {
     tail_len: usize,
     heads: Begun,
 }
@@ -78,7 +78,7 @@ impl<'a> KeyEncoder<'a> {
             shortest: usize::MAX,
             varying: 0,
             begun: [Begun::default(); TAIL_BYTES_MAX + 2],
-            cut: None,
+            tails: None,
         });
         KeyEncoder { keys, prefix: &[], whole: ListSize::default(), differences }
     }
@@ -90,7 +90,7 @@ impl<'a> KeyEncoder<'a> {
     /// Keys as numbers, if these pay.
     fn numbers(&self) -> Option<Numbers> {
         let differences = self.differences.as_ref()?;
-        let numbers = differences.numbers(differences.cut?, self.prefix.len(), self.whole)?;
+        let numbers = differences.numbers(differences.tails?, self.prefix.len(), self.whole)?;
         pays(numbers.len, self.rest()).then_some(numbers)
     }
 }
@@ -121,8 +121,8 @@ impl<'a> Differences<'a> {
             false => TAIL_BYTES_MAX + 1,
         };
         self.begun[behind].push(key);
-        if let Some(cut) = self.cut.as_mut().filter(|cut| behind > cut.tail_len) {
-            cut.heads.push(key);
+        if let Some(tails) = self.tails.as_mut().filter(|tails| behind > tails.tail_len) {
+            tails.heads.push(key);
         }
     }
 
@@ -130,7 +130,7 @@ impl<'a> Differences<'a> {
     fn choose(&mut self, prefix_len: usize, whole: ListSize) {
         let mut heads = Begun { keys: whole.count, bytes: whole.total };
         let mut bits = 0;
-        let mut best: Option<(usize, Cut)> = None;
+        let mut best: Option<(usize, Tails)> = None;
         for tail_len in 0..=TAIL_BYTES_MAX.min(self.shortest - prefix_len) {
             heads.keys -= self.begun[tail_len].keys;
             heads.bytes -= self.begun[tail_len].bytes;
@@ -140,27 +140,27 @@ impl<'a> Differences<'a> {
             if bits > NUMBER_BITS_MAX {
                 break;
             }
-            let cut = Cut { tail_len, heads };
-            if let Some(numbers) = self.numbers_of(cut, bits, prefix_len, whole)
+            let tails = Tails { tail_len, heads };
+            if let Some(numbers) = self.numbers_of(tails, bits, prefix_len, whole)
                 && best.is_none_or(|(len, _)| numbers.len < len)
             {
-                best = Some((numbers.len, cut));
+                best = Some((numbers.len, tails));
             }
         }
         let list = whole.without_prefix(prefix_len);
-        self.cut = best.filter(|(len, _)| pays(*len, list)).map(|(_, cut)| cut);
+        self.tails = best.filter(|(len, _)| pays(*len, list)).map(|(_, tails)| tails);
     }
 
     /// The numbers of the keys as they are cut, where they fit numbers.
-    fn numbers(&self, cut: Cut, prefix_len: usize, whole: ListSize) -> Option<Numbers> {
-        let bits = (self.varying & mask_of_tail(cut.tail_len)).count_ones() as u8;
-        self.numbers_of(cut, bits, prefix_len, whole)
+    fn numbers(&self, tails: Tails, prefix_len: usize, whole: ListSize) -> Option<Numbers> {
+        let bits = (self.varying & mask_of_tail(tails.tail_len)).count_ones() as u8;
+        self.numbers_of(tails, bits, prefix_len, whole)
     }
 
     /// [`Differences::numbers`] of tails that differ in some bits.
     fn numbers_of(
         &self,
-        Cut { tail_len, heads }: Cut,
+        Tails { tail_len, heads }: Tails,
         tail_bits: u8,
         prefix_len: usize,
         whole: ListSize,

@@ -63,7 +63,7 @@ impl KeyWriter {
 
     /// Drops all bytes from `end` on.
     #[inline]
-    pub fn cut(&mut self, end: usize) {
+    pub fn truncate(&mut self, end: usize) {
         self.at = end;
     }
 

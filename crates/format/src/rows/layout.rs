@@ -13,7 +13,7 @@ use crate::rows::lists::{decode_lists, encode_lists};
 use crate::rows::projection::Projection;
 use crate::rows::set_codes::{Compared, SetCodes};
 use crate::rows::stored_rows::{Rows, take_array};
-use crate::schema::{MergePolicy, Metric, MetricKind, Rollup, TableSchema};
+use crate::schema::{MergePolicy, MetricKind, Rollup, StoredMetric, TableSchema};
 use crate::texts_by_code::{is_by_code, plain};
 use crate::value_bytes::value_bytes;
 
@@ -476,8 +476,9 @@ fn stored_types(schema: &TableSchema, column: usize) -> Vec<DataType> {
 }
 
 /// What a sum or an average is stored as; other metrics are as they are shown.
-fn sum_types(rollup: &Rollup, metric: Metric) -> Option<Vec<DataType>> {
-    let Metric { kind: MetricKind::Sum | MetricKind::Avg, input: Some(input) } = metric else {
+fn sum_types(rollup: &Rollup, metric: StoredMetric) -> Option<Vec<DataType>> {
+    let StoredMetric { kind: MetricKind::Sum | MetricKind::Avg, input: Some(input) } = metric
+    else {
         return None;
     };
     Some(match rollup.events.field(input).data_type().is_floating() {

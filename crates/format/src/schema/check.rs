@@ -168,7 +168,7 @@ mod tests {
     use arrow_schema::{Field, Schema};
 
     use super::*;
-    use crate::schema::{Granularity, Metric, MetricKind, SetColumn, list_of_strings};
+    use crate::schema::{MetricKind, SetColumn, StoredGranularity, StoredMetric, list_of_strings};
 
     fn append() -> TableSchema {
         let columns = vec![
@@ -193,11 +193,11 @@ mod tests {
             Field::new("rows", DataType::Int64, false),
         ];
         let metrics = vec![
-            Metric { kind: MetricKind::Sum, input: Some(1) },
-            Metric { kind: MetricKind::Count, input: None },
+            StoredMetric { kind: MetricKind::Sum, input: Some(1) },
+            StoredMetric { kind: MetricKind::Count, input: None },
         ];
         let events = Arc::new(Schema::new(events));
-        let (granularity, discovers) = (Granularity::None, false);
+        let (granularity, discovers) = (StoredGranularity::None, false);
         let rollup = Rollup { events, time: None, granularity, metrics, declared: 1, discovers };
         TableSchema {
             merge: MergePolicy::Rollup(rollup),

@@ -2,7 +2,7 @@
 
 use arrow_schema::{DataType, TimeUnit};
 
-use crate::schema::rollup::Granularity;
+use crate::schema::rollup::StoredGranularity;
 use crate::schema::table_schema::{MergePolicy, TableSchema};
 use crate::schema::time_to_live::TimeToLive;
 
@@ -57,7 +57,7 @@ impl TableSchema {
         let Some(rollup) = self.rollup() else { return 0 };
         let is_truncated = rollup.time.is_some_and(|position| self.key[position] == column);
         match rollup.granularity {
-            Granularity::Seconds(seconds) if is_truncated => seconds,
+            StoredGranularity::Seconds(seconds) if is_truncated => seconds,
             _ => 0,
         }
     }
@@ -119,7 +119,7 @@ mod tests {
         hourly.merge = MergePolicy::Rollup(Rollup {
             events: hourly.columns.clone(),
             time: Some(0),
-            granularity: Granularity::Seconds(3_600),
+            granularity: StoredGranularity::Seconds(3_600),
             metrics: vec![],
             declared: 1,
             discovers: false,

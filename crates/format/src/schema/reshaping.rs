@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use crate::schema::rollup::Metric;
+use crate::schema::rollup::StoredMetric;
 use crate::schema::table_schema::{MergePolicy, SetColumn, Streams, TableSchema};
 use crate::schema::time_to_live::TimeToLive;
 use crate::widening::is_wider;
@@ -61,7 +61,7 @@ impl TableSchema {
     }
 
     /// The metric that a column of a rollup table outside its key shows.
-    pub fn metric(&self, column: usize) -> Option<Metric> {
+    pub fn metric(&self, column: usize) -> Option<StoredMetric> {
         Some(self.rollup()?.metrics[self.metric_at(column)?])
     }
 
@@ -72,7 +72,7 @@ impl TableSchema {
     }
 
     /// The metric that a stored column has, or had, by its number.
-    pub(crate) fn stored_metric(&self, number: usize) -> Option<Metric> {
+    pub(crate) fn stored_metric(&self, number: usize) -> Option<StoredMetric> {
         match self.stored.column(number) {
             Some(column) => self.metric(column),
             None => {

@@ -15,9 +15,9 @@ pub struct Rollup {
     /// Position in the key of the column that is truncated.
     pub time: Option<usize>,
     /// The step of the time column.
-    pub granularity: Granularity,
+    pub granularity: StoredGranularity,
     /// One per column that is not in the key, in their order.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<StoredMetric>,
     /// How many of the key's columns every batch must have. Those behind were added to the table, or found
     /// in batches, and are null where a batch lacks them.
     pub declared: usize,
@@ -27,7 +27,7 @@ pub struct Rollup {
 
 /// What a metric is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Metric {
+pub struct StoredMetric {
     /// How the events' values are folded.
     pub kind: MetricKind,
     /// Index among the columns of the events; a count has none.
@@ -51,7 +51,7 @@ pub enum MetricKind {
 
 /// The steps to which time is truncated, counted from 1970-01-01 00:00 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Granularity {
+pub enum StoredGranularity {
     /// Times stay as they are.
     None,
     /// Times are truncated to a multiple of this number of seconds.
@@ -76,14 +76,14 @@ impl MetricKind {
     }
 }
 
-impl Metric {
+impl StoredMetric {
     pub(super) fn encode(self, out: &mut Vec<u8>) {
         out.push(self.kind as u8);
         put_varint(out, self.input.map_or(0, |column| column as u64 + 1));
     }
 
-    /// Reads what [`Metric::encode`] wrote. Fails on an input beyond the `columns` columns of the events.
-    pub(super) fn decode(cursor: &mut Cursor<'_>, columns: usize) -> Result<Metric> {
+    /// Reads what [`StoredMetric::encode`] wrote. Fails on an input beyond the `columns` columns of the events.
+    pub(super) fn decode(cursor: &mut Cursor<'_>, columns: usize) -> Result<StoredMetric> {
         let kind = match cursor.u8()? {
             0 => MetricKind::Count,
             1 => MetricKind::Sum,
@@ -99,7 +99,7 @@ impl Metric {
         if input.is_none() && kind != MetricKind::Count {
             return Err(cursor.error("a metric that needs a column has none"));
         }
-        Ok(Metric { kind, input })
+        Ok(StoredMetric { kind, input })
     }
 }
 
@@ -115,8 +115,8 @@ impl Rollup {
         put_varint(
             out,
             match self.granularity {
-                Granularity::None => 0,
-                Granularity::Seconds(seconds) => u64::from(seconds),
+                StoredGranularity::None => 0,
+                StoredGranularity::Seconds(seconds) => u64::from(seconds),
             },
         );
         put_varint(out, self.metrics.len() as u64);
@@ -131,14 +131,14 @@ impl Rollup {
         let position = |number: u64| number.checked_sub(1).map(|position| position as usize);
         let time = position(cursor.varint()?);
         let granularity = match cursor.varint()? {
-            0 => Granularity::None,
-            seconds => Granularity::Seconds(
+            0 => StoredGranularity::None,
+            seconds => StoredGranularity::Seconds(
                 u32::try_from(seconds).map_err(|_| cursor.error("a granularity is too long"))?,
             ),
         };
         let mut metrics = Vec::new();
         for _ in 0..cursor.varint()? {
-            metrics.push(Metric::decode(cursor, events.fields().len())?);
+            metrics.push(StoredMetric::decode(cursor, events.fields().len())?);
         }
         let declared = match usize::try_from(cursor.varint()?) {
             Ok(declared) if declared <= key_columns => declared,

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field};
 use crate::cursor::{Cursor, put_varint};
 use crate::error::Result;
 use crate::schema::columns::{put_column, read_column};
-use crate::schema::rollup::Metric;
+use crate::schema::rollup::StoredMetric;
 
 /// The numbers of a table's columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Retired {
     /// The number that took its place, if its column got a wider type.
     pub widened: Option<usize>,
     /// In a rollup table: what was stored.
-    pub metric: Option<Metric>,
+    pub metric: Option<StoredMetric>,
 }
 
 impl StoredColumns {
@@ -98,7 +98,7 @@ impl StoredColumns {
         columns: usize,
         column: usize,
         data_type: &DataType,
-        metric: Option<Metric>,
+        metric: Option<StoredMetric>,
     ) -> StoredColumns {
         let mut moved = self.written_out(columns);
         let number = moved.numbers.remove(column);
@@ -156,7 +156,7 @@ impl StoredColumns {
             let number = cursor.varint()?;
             let data_type = read_column(cursor)?.data_type().clone();
             let widened = cursor.varint()?;
-            let metric = events.map(|columns| Metric::decode(cursor, columns)).transpose()?;
+            let metric = events.map(|columns| StoredMetric::decode(cursor, columns)).transpose()?;
             retired.push((number, data_type, widened, metric));
         }
         let count = (columns + retired.len()) as u64;
@@ -164,7 +164,7 @@ impl StoredColumns {
             numbers.iter().copied().chain(retired.iter().map(|(number, ..)| *number)).collect();
         all.sort_unstable();
         let rises = retired.is_sorted_by(|(a, ..), (b, ..)| a < b);
-        let is_later = |(number, _, widened, _): &(u64, DataType, u64, Option<Metric>)| {
+        let is_later = |(number, _, widened, _): &(u64, DataType, u64, Option<StoredMetric>)| {
             *widened == 0 || (number + 2..=count).contains(widened)
         };
         if !all.into_iter().eq(0..count) || !rises || !retired.iter().all(is_later) {

@@ -370,7 +370,7 @@ mod tests {
 
     use super::*;
     use crate::schema::columns::{TYPE_TAGS, is_supported, list_of_strings};
-    use crate::schema::rollup::{Granularity, Metric, MetricKind};
+    use crate::schema::rollup::{MetricKind, StoredGranularity, StoredMetric};
 
     #[test]
     fn a_schema_reads_back() {
@@ -429,13 +429,13 @@ mod tests {
             Field::new("n", DataType::Int64, false),
             Field::new("worst", DataType::Int64, true),
         ]);
-        let count = Metric { kind: MetricKind::Count, input: None };
-        let worst = Metric { kind: MetricKind::Max, input: Some(1) };
+        let count = StoredMetric { kind: MetricKind::Count, input: None };
+        let worst = StoredMetric { kind: MetricKind::Max, input: Some(1) };
         let schema = TableSchema {
             merge: MergePolicy::Rollup(Rollup {
                 events: Arc::new(Schema::new(fields)),
                 time: Some(0),
-                granularity: Granularity::Seconds(3600),
+                granularity: StoredGranularity::Seconds(3600),
                 metrics: vec![count, worst],
                 declared: 1,
                 discovers: true,

@@ -21,7 +21,7 @@ use drillcore_format::index_page::{
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::logged_commit::{
-    Erased, Erasure, LoggedCommit, SourcePosition, decode_commit, put_batch, put_erasure,
+    Erased, LoggedCommit, LoggedErasure, SourcePosition, decode_commit, put_batch, put_erasure,
     put_source_position,
 };
 use drillcore_format::manifest_edit::{
@@ -36,7 +36,8 @@ use drillcore_format::postings::{
 use drillcore_format::postings_footer::PostingsFooter;
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::{
-    Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, TimeToLive, list_of_strings,
+    MergePolicy, MetricKind, Rollup, StoredGranularity, StoredMetric, TableSchema, TimeToLive,
+    list_of_strings,
 };
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{StatisticsPageBuilder, Zones, ZonesBuilder};
@@ -88,8 +89,8 @@ fn a_wal_keeps_its_bytes() {
         Erased::Range { low: Some(Bound::at_key(b"low")), high: Some(Bound::past_key(b"up")) };
     let listed = vec![(SegmentId(3), OrdinalIntervals::new([0..7, 300..301]))];
     let erasures = [
-        Erasure { table: TableId(1), rows: range },
-        Erasure {
+        LoggedErasure { table: TableId(1), rows: range },
+        LoggedErasure {
             table: TableId(7),
             rows: Erased::Listed { manifest: (2, 300), segments: listed },
         },
@@ -200,7 +201,7 @@ fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
 
 /// The events of `events` by hour and carrier, with a metric of each kind.
 fn hourly_schema(events: &TableSchema, declared: usize, discovers: bool) -> TableSchema {
-    let metric = |kind, input| Metric { kind, input };
+    let metric = |kind, input| StoredMetric { kind, input };
     let metrics = vec![
         metric(MetricKind::Count, None),
         metric(MetricKind::Sum, Some(2)),
@@ -217,7 +218,7 @@ fn hourly_schema(events: &TableSchema, declared: usize, discovers: bool) -> Tabl
     let rollup = Rollup {
         events: events.columns.clone(),
         time: Some(0),
-        granularity: Granularity::Seconds(3600),
+        granularity: StoredGranularity::Seconds(3600),
         metrics,
         declared,
         discovers,

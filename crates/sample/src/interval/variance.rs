@@ -79,14 +79,14 @@ fn chi_square_end(value: f64, kept: &[f64], design: &Design, confidence: Confide
 fn bonett_kurtosis(mean_square: f64, kept: &[f64]) -> f64 {
     let count = kept.len() as f64;
     let mut numbers = kept.to_vec();
-    let cut = (count / (2.0 * (count - 4.0).sqrt())) as usize;
+    let trimmed = (count / (2.0 * (count - 4.0).sqrt())) as usize;
     let last = numbers.len() - 1;
     // The outermost on each side go to the ends; what is between them keeps its order, which does not matter.
-    if cut > 0 {
-        numbers.select_nth_unstable_by(cut, f64::total_cmp);
-        numbers[cut..].select_nth_unstable_by(last - 2 * cut, f64::total_cmp);
+    if trimmed > 0 {
+        numbers.select_nth_unstable_by(trimmed, f64::total_cmp);
+        numbers[trimmed..].select_nth_unstable_by(last - 2 * trimmed, f64::total_cmp);
     }
-    let inner = &numbers[cut..=last - cut];
+    let inner = &numbers[trimmed..=last - trimmed];
     let centre = inner.iter().sum::<f64>() / inner.len() as f64;
     let fourth = kept.iter().map(|x| (x - centre).powi(4)).sum::<f64>() / count;
     fourth / (mean_square * mean_square)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use drillcore_format::block::{BlockView, RowsBuilder};
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
-use drillcore_format::logged_commit::{Erased, Erasure, LoggedCommit, decode_commit};
+use drillcore_format::logged_commit::{Erased, LoggedCommit, LoggedErasure, decode_commit};
 use drillcore_format::manifest_edit::{Edit, PostingsMeta, SegmentMeta};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::error::StorageError;
@@ -381,8 +381,8 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
 
 /// Erases what a logged commit erased of its table. A table that is gone was dropped, and segments that are gone were merged
 /// without these rows.
-pub fn erase_logged(state: &mut State, lsn: Lsn, erasure: Erasure) -> Result<()> {
-    let Erasure { table: id, rows } = erasure;
+pub fn erase_logged(state: &mut State, lsn: Lsn, erasure: LoggedErasure) -> Result<()> {
+    let LoggedErasure { table: id, rows } = erasure;
     let Some(table) = state.tables.get_mut(&id) else { return Ok(()) };
     let older = table.segments.iter().map(Piece::from).chain(table.runs.iter().map(Piece::from));
     // Newer ones hold rows of later commits, and were written without those that this one erased.

@@ -71,7 +71,7 @@ impl KeyCodes {
                 end = out.len();
             }
         }
-        out.cut(end);
+        out.truncate(end);
     }
 
     /// The most bytes that a key of `held` bytes has without codes.

@@ -1,7 +1,7 @@
-//! [`Fences`]: allocation of positions over the pieces of a snapshot.
+//! [`PrefixSums`]: allocation of positions over the pieces of a snapshot.
 //!
 //! Each piece brings the count of its selected rows (or of its weight). Laid end to end they form one
-//! population, and the fences are the places where one piece ends and the next begins. Drawing a position
+//! population, and the sums are the places where one piece ends and the next begins. Drawing a position
 //! of the population and locating it gives each piece exactly its share of the draws, without an alias
 //! table: for the few dozen pieces of a snapshot a binary search is a handful of steps.
 
@@ -14,18 +14,18 @@ const TABLE_WORTH: usize = 1 << TABLE_BITS;
 ///
 /// Built once for a selection and shared by all draws from it. Holds 8 bytes per piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fences {
+pub struct PrefixSums {
     /// `starts[i]` counts the positions before piece `i`, of one piece more than there are; never falls. So a piece's start is found
     /// without asking whether it is the first, which of random positions no processor guesses.
     starts: Vec<u64>,
 }
 
-impl Fences {
+impl PrefixSums {
     /// Lays the pieces end to end, in the order given.
     ///
     /// # Panics
     /// If the counts sum to more than `u64::MAX`: a store that holds so many rows is a broken count.
-    pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> Fences {
+    pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> PrefixSums {
         let counts = counts.into_iter();
         let mut starts = Vec::with_capacity(counts.size_hint().0 + 1);
         let mut total = 0u64;
@@ -35,7 +35,7 @@ impl Fences {
                 total.checked_add(count).expect("counts of the pieces sum to more than 64 bits");
             starts.push(total);
         }
-        Fences { starts }
+        PrefixSums { starts }
     }
 
     /// The size of the whole population.
@@ -53,7 +53,7 @@ impl Fences {
     /// One binary search over the pieces. A piece with count 0 is never located.
     ///
     /// # Panics
-    /// If `position` is not below [`Fences::total`].
+    /// If `position` is not below [`PrefixSums::total`].
     #[inline]
     pub fn locate(&self, position: u64) -> (usize, u64) {
         assert!(
@@ -66,11 +66,11 @@ impl Fences {
         (piece, position - self.starts[piece])
     }
 
-    /// [`Fences::locate`] of many positions: a table says which piece the first of some neighbouring positions is in, and few steps
+    /// [`PrefixSums::locate`] of many positions: a table says which piece the first of some neighbouring positions is in, and few steps
     /// lead from there. Of few positions there is none.
     pub fn locator(&self, positions: usize) -> Locator<'_> {
         if positions < TABLE_WORTH || self.total() == 0 {
-            return Locator { fences: self, shift: 0, table: Vec::new() };
+            return Locator { sums: self, shift: 0, table: Vec::new() };
         }
         let shift = (u64::BITS - self.total().leading_zeros()).saturating_sub(TABLE_BITS);
         let mut piece = 0;
@@ -81,7 +81,7 @@ impl Fences {
             piece as u32
         };
         let table = (0..self.total().div_ceil(1 << shift)).map(&mut first).collect();
-        Locator { fences: self, shift, table }
+        Locator { sums: self, shift, table }
     }
 
     /// The position of the first row of `piece` (or where it would stand, if the piece is empty).
@@ -109,10 +109,10 @@ impl Fences {
     }
 }
 
-/// Locates many positions; see [`Fences::locator`].
+/// Locates many positions; see [`PrefixSums::locator`].
 #[derive(Debug, Clone)]
 pub struct Locator<'f> {
-    fences: &'f Fences,
+    sums: &'f PrefixSums,
     /// Bits of a position that are left out of the number of its entry.
     shift: u32,
     table: Vec<u32>,
@@ -122,18 +122,18 @@ impl Locator<'_> {
     /// The piece that holds `position`, and the position's ordinal inside that piece's selection.
     ///
     /// # Panics
-    /// If `position` is not below [`Fences::total`].
+    /// If `position` is not below [`PrefixSums::total`].
     #[inline(always)]
     pub fn locate(&self, position: u64) -> (usize, u64) {
         if self.table.is_empty() {
-            return self.fences.locate(position);
+            return self.sums.locate(position);
         }
-        let ends = self.fences.ends();
+        let ends = self.sums.ends();
         let mut piece = self.table[(position >> self.shift) as usize] as usize;
         while ends[piece] <= position {
             piece += 1;
         }
-        (piece, position - self.fences.starts[piece])
+        (piece, position - self.sums.starts[piece])
     }
 }
 
@@ -160,25 +160,25 @@ mod tests {
             counts in prop::collection::vec(prop_oneof![Just(0u64), 1u64..5, 1u64..1 << 40], 1..40),
             picks in prop::collection::vec(any::<u64>(), 20),
         ) {
-            let fences = Fences::from_counts(counts.iter().copied());
-            prop_assert_eq!(fences.total(), counts.iter().sum::<u64>());
-            prop_assert_eq!(fences.piece_count(), counts.len());
-            if fences.total() > 0 {
+            let sums = PrefixSums::from_counts(counts.iter().copied());
+            prop_assert_eq!(sums.total(), counts.iter().sum::<u64>());
+            prop_assert_eq!(sums.piece_count(), counts.len());
+            if sums.total() > 0 {
                 let edges = (0..counts.len())
-                    .flat_map(|piece| [fences.start(piece).wrapping_sub(1), fences.start(piece)]);
-                for position in picks.into_iter().chain(edges).map(|pick| pick % fences.total()) {
-                    let (piece, ordinal) = fences.locate(position);
+                    .flat_map(|piece| [sums.start(piece).wrapping_sub(1), sums.start(piece)]);
+                for position in picks.into_iter().chain(edges).map(|pick| pick % sums.total()) {
+                    let (piece, ordinal) = sums.locate(position);
                     prop_assert_eq!((piece, ordinal), locate_by_walking(&counts, position));
-                    prop_assert!(ordinal < fences.count(piece));
+                    prop_assert!(ordinal < sums.count(piece));
                 }
                 // A few, and enough for a table.
-                let step = (fences.total() / 700).max(1);
+                let step = (sums.total() / 700).max(1);
                 for len in [3, 2_000] {
                     let positions: Vec<u64> =
-                        (0..len).map(|at| (at * step * 7 + at) % fences.total()).collect();
-                    let locator = fences.locator(positions.len());
+                        (0..len).map(|at| (at * step * 7 + at) % sums.total()).collect();
+                    let locator = sums.locator(positions.len());
                     for position in positions {
-                        prop_assert_eq!(locator.locate(position), fences.locate(position));
+                        prop_assert_eq!(locator.locate(position), sums.locate(position));
                     }
                 }
             }
@@ -187,27 +187,27 @@ mod tests {
 
     #[test]
     fn empty_pieces_are_never_located() {
-        let fences = Fences::from_counts([0, 2, 0, 0, 1, 0]);
-        let located: Vec<_> = (0..fences.total()).map(|at| fences.locate(at)).collect();
+        let sums = PrefixSums::from_counts([0, 2, 0, 0, 1, 0]);
+        let located: Vec<_> = (0..sums.total()).map(|at| sums.locate(at)).collect();
         assert_eq!(located, [(1, 0), (1, 1), (4, 0)]);
-        assert_eq!(fences.count(2), 0);
+        assert_eq!(sums.count(2), 0);
     }
 
     #[test]
     fn no_pieces_make_an_empty_population() {
-        assert_eq!(Fences::from_counts([]).total(), 0);
-        assert_eq!(Fences::from_counts([u64::MAX]).total(), u64::MAX);
+        assert_eq!(PrefixSums::from_counts([]).total(), 0);
+        assert_eq!(PrefixSums::from_counts([u64::MAX]).total(), u64::MAX);
     }
 
     #[test]
     #[should_panic(expected = "more than 64 bits")]
     fn a_sum_past_64_bits_is_refused() {
-        Fences::from_counts([u64::MAX, 1]);
+        PrefixSums::from_counts([u64::MAX, 1]);
     }
 
     #[test]
     #[should_panic(expected = "outside a population of 3")]
     fn a_position_past_the_end_is_refused() {
-        Fences::from_counts([1, 2]).locate(3);
+        PrefixSums::from_counts([1, 2]).locate(3);
     }
 }
