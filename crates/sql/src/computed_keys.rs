@@ -10,13 +10,15 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Sort as SortKey;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Sort, Window};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::trees;
 
 /// The rule, to be run after those that make sorts, windows and aggregates of something else.
 #[derive(Debug)]
@@ -85,7 +87,7 @@ struct Keys<'a> {
 impl Keys<'_> {
     /// The expression with the keys of its functions as columns.
     fn of_functions(&mut self, expr: Expr) -> Result<Expr> {
-        let with_keys = expr.transform_down(|part| match part {
+        let with_keys = trees::change_down(expr, &mut |part| match part {
             Expr::WindowFunction(mut function) => {
                 let params = &mut function.params;
                 params.partition_by =
