@@ -106,7 +106,7 @@ impl RowSource for CarryingSource {
         Ok(Some(rows.with_values(values)))
     }
 
-    fn read_ahead<'s>(sources: impl Iterator<Item = &'s mut CarryingSource>) -> Result<()> {
+    fn read_ahead<'s>(sources: impl Iterator<Item = &'s mut CarryingSource>) -> Result<bool> {
         PieceSource::read_ahead(sources.map(|carrying| &mut carrying.source))
     }
 }

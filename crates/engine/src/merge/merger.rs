@@ -20,12 +20,13 @@ pub trait RowSource: Send {
     /// The next rows, at least one, with their keys; `None` at the end.
     fn next_rows(&mut self) -> Result<Option<Rows>>;
 
-    /// Has read together what some sources need for their next rows, where they have to wait for it.
-    fn read_ahead<'s>(_sources: impl Iterator<Item = &'s mut Self>) -> Result<()>
+    /// Has read together what all sources of a merge need for their next rows, where they would wait for it one by one. Says whether
+    /// that is so; if not, it is not asked again.
+    fn read_ahead<'s>(_sources: impl Iterator<Item = &'s mut Self>) -> Result<bool>
     where
         Self: Sized + 's,
     {
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -51,7 +52,7 @@ pub struct Merger<S> {
     picked_bytes: usize,
     /// `losers[0]` is the source with the next row; the others lost at their node of the tree.
     losers: Vec<Contender>,
-    /// Whether the sources are few enough to be read together.
+    /// Whether what the sources need is read together.
     reads_together: bool,
     /// Whether rows that are handed out have no keys.
     drops_keys: bool,
@@ -80,9 +81,6 @@ const WORDS_AT_ONCE: usize = 16;
 
 /// Source batches below this share of an output batch are not looked at row by row: their mean says enough.
 const EVEN_SHARE: usize = 256;
-
-/// What is read of more sources than this is read one by one: each would have little of what they hold together.
-const READ_TOGETHER_MAX: usize = 64;
 
 /// How long the rows of a batch are.
 enum RowBytes {
@@ -118,10 +116,7 @@ impl<S: RowSource> Merger<S> {
         assert!(batch_rows > 0);
         let mut sources = sources;
         let mut heads = Vec::with_capacity(sources.len());
-        let reads_together = sources.len() <= READ_TOGETHER_MAX;
-        if reads_together {
-            S::read_ahead(sources.iter_mut())?;
-        }
+        let reads_together = S::read_ahead(sources.iter_mut())?;
         for source in sources {
             let bytes = RowBytes::Mean(0);
             let words = [0; WORDS_AT_ONCE];

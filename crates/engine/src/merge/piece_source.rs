@@ -7,6 +7,7 @@ use std::ops::{ControlFlow, Range};
 use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_storage::postings::set_postings::SegmentMembers;
+use drillcore_storage::segments::sequence::TOGETHER_MAX;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
@@ -31,8 +32,6 @@ const DENSE_MIN: u64 = 1024;
 const TOGETHER_ROWS_MAX: u64 = DENSE_MIN;
 /// Members of a set that are looked up at once, of several sets that are merged.
 const MEMBERS_AHEAD: u64 = 256;
-/// Sources that are read one after the other of which the first rows are read together.
-const OPENED_TOGETHER_MAX: usize = 64;
 /// Rows whose zones are looked at together, so that their memory is bounded.
 const WINDOW_ROWS: u64 = 1 << 16;
 
@@ -160,8 +159,18 @@ impl PieceSource {
     ) -> Result<usize> {
         let Some(first) = sources.front() else { return Ok(0) };
         let projection = first.projection.clone();
+        // Whether sets are read by columns takes looks at their postings.
+        let is_by_set = |source: &PieceSource| matches!(source.rest, Rest::Members { .. });
+        let pieces: Vec<&Piece> = sources
+            .iter()
+            .enumerate()
+            .take_while(|(at, source)| *at == 0 || !is_by_set(source))
+            .map(|(_, source)| &source.piece)
+            .take(TOGETHER_MAX)
+            .collect();
+        let most = SequentialReader::opened_together(&pieces, &projection);
         let mut by_columns = Vec::new();
-        for (at, source) in sources.iter().enumerate().take(OPENED_TOGETHER_MAX) {
+        for (at, source) in sources.iter().enumerate().take(most) {
             if source.is_worth_columns(columns, chunk_rows)? {
                 by_columns.push(at);
             }
@@ -176,7 +185,7 @@ impl PieceSource {
         )?;
         let opened = match by_columns.get(readers.len()) {
             Some(next) => *next,
-            None => sources.len().min(OPENED_TOGETHER_MAX),
+            None => most,
         };
         for (at, reader) in by_columns.into_iter().zip(readers) {
             sources[at].reader = reader;
@@ -189,12 +198,43 @@ impl PieceSource {
             if let Rest::Interval { .. } = source.rest
                 && let Some(range) = source.next_range()?
             {
-                of_columns.push((&mut source.reader, range));
+                let first = match source.direction {
+                    Direction::Forward => range.start,
+                    Direction::Reverse => range.end - 1,
+                };
+                of_columns.push((&mut source.reader, first, range.end - range.start));
             }
         }
         SequentialReader::read_columns_ahead(of_columns.into_iter());
-        PieceSource::read_ahead(sources.iter_mut())?;
+        PieceSource::read_blocks_ahead(sources.iter_mut().collect())?;
         Ok(opened)
+    }
+
+    /// Has the blocks read together that some sources need next, of those of intervals in segments that read none from streams. Their
+    /// zones, where these are asked, are read before.
+    fn read_blocks_ahead(sources: Vec<&mut PieceSource>) -> Result<()> {
+        let by_blocks =
+            |source: &&mut PieceSource| source.is_on_disk() && !source.reader.has_columns();
+        let mut sources: Vec<&mut PieceSource> = sources.into_iter().filter(by_blocks).collect();
+        PieceSource::look_at_zones(sources.iter_mut().map(|source| &mut **source))?;
+        let mut wanted = Vec::new();
+        for source in sources {
+            let Rest::Interval { .. } = &source.rest else { continue };
+            let Some(range) = source.next_range()? else { continue };
+            let step = source.next_step(&range);
+            let (step, end) = match source.direction {
+                Direction::Forward => (step, range.end),
+                Direction::Reverse => {
+                    let step = source.last_portion(step)?;
+                    (step.clone(), step.end)
+                }
+            };
+            wanted.push((&mut source.reader, step, end));
+        }
+        match wanted.len() {
+            0 | 1 => Ok(()),
+            _ => SequentialReader::read_blocks_ahead(wanted),
+        }
     }
 
     fn is_worth_columns(&self, columns: &[usize], chunk_rows: u64) -> Result<bool> {
@@ -369,7 +409,12 @@ impl PieceSource {
         let Some(range) = self.next_range()? else { return Ok(None) };
         let len = up_to_multiple(&range, self.direction, self.reader.chunk_rows());
         let chunk = take_next(&mut range.clone(), self.direction, len);
-        let by_columns = self.reader.read_columns(chunk.clone(), range.end - range.start)?;
+        let sequence_end = match self.direction {
+            Direction::Forward => range.end,
+            Direction::Reverse => chunk.end,
+        };
+        let in_sequence = range.end - range.start;
+        let by_columns = self.reader.read_columns(chunk.clone(), in_sequence, sequence_end)?;
         let (rows, chunk) = match by_columns {
             Some(rows) => (rows, chunk),
             None => {
@@ -554,7 +599,8 @@ impl PieceSource {
         if (len as u64) < (range.end - range.start) / DENSE_SHARE {
             return Ok(None);
         }
-        let Some(rows) = self.reader.read_columns(range, u64::MAX)? else { return Ok(None) };
+        let end = range.end;
+        let Some(rows) = self.reader.read_columns(range, u64::MAX, end)? else { return Ok(None) };
         let later = next.split_off(len);
         let ordinals = std::mem::replace(next, later);
         let within: Vec<u32> = ordinals.iter().map(|ordinal| ordinal - first).collect();
@@ -583,30 +629,17 @@ impl RowSource for PieceSource {
         Ok(self.next_chunk()?.map(|(rows, _)| rows))
     }
 
-    /// Those of intervals in segments, but for streams. Their zones, where these are asked, are read before.
-    fn read_ahead<'s>(sources: impl Iterator<Item = &'s mut PieceSource>) -> Result<()> {
-        let by_blocks =
-            |source: &&mut PieceSource| source.is_on_disk() && !source.reader.has_columns();
-        let mut sources: Vec<&mut PieceSource> = sources.filter(by_blocks).collect();
-        PieceSource::look_at_zones(sources.iter_mut().map(|source| &mut **source))?;
-        let mut wanted = Vec::new();
-        for source in sources {
-            let Rest::Interval { .. } = &source.rest else { continue };
-            let Some(range) = source.next_range()? else { continue };
-            let step = source.next_step(&range);
-            let (step, end) = match source.direction {
-                Direction::Forward => (step, range.end),
-                Direction::Reverse => {
-                    let step = source.last_portion(step)?;
-                    (step.clone(), step.end)
-                }
-            };
-            wanted.push((&mut source.reader, step, end));
+    /// Those of intervals in segments, unless they are many or the system reads ahead by itself.
+    fn read_ahead<'s>(sources: impl Iterator<Item = &'s mut PieceSource>) -> Result<bool> {
+        let mut sources: Vec<&mut PieceSource> = sources.filter(|of| of.is_on_disk()).collect();
+        let (count, mut is_worth) = (sources.len(), false);
+        for source in &mut sources {
+            is_worth |= source.reader.share_blocks_ahead(count);
         }
-        match wanted.len() {
-            0 | 1 => Ok(()),
-            _ => SequentialReader::read_blocks_ahead(wanted),
+        if is_worth {
+            PieceSource::read_blocks_ahead(sources)?;
         }
+        Ok(is_worth)
     }
 }
 

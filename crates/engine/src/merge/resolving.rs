@@ -284,7 +284,7 @@ impl RowSource for PlacedSource {
         Ok(Some(Rows::new(rows.len(), Some(rows.keys().clone()), values)))
     }
 
-    fn read_ahead<'s>(sources: impl Iterator<Item = &'s mut PlacedSource>) -> Result<()> {
+    fn read_ahead<'s>(sources: impl Iterator<Item = &'s mut PlacedSource>) -> Result<bool> {
         PieceSource::read_ahead(sources.map(|placed| &mut placed.source))
     }
 }

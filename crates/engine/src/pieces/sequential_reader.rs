@@ -35,7 +35,9 @@ impl SequentialReader {
     /// Reads what `projection` says, with keys if it says so.
     pub fn of_rows(piece: Piece, projection: Projection) -> SequentialReader {
         let chunk_rows = *CHUNK_ROWS.end();
-        let (columns, key, dictionaries, blocks_ahead) = Default::default();
+        let (columns, key, dictionaries) = Default::default();
+        let of_one = |segment: &Arc<Segment>| BlocksAhead::of_one(segment);
+        let blocks_ahead = piece.segment().map(of_one).unwrap_or_default();
         SequentialReader { piece, projection, columns, key, chunk_rows, dictionaries, blocks_ahead }
     }
 
@@ -75,16 +77,28 @@ impl SequentialReader {
         Ok(readers)
     }
 
-    /// Has the first rows read together that some readers take from streams: as many as are few bytes. Each is given with the rows
-    /// that it will read in sequence.
+    /// Has the rows read together that some readers take from streams first: as many as are few bytes. Each is given with the first
+    /// ordinal, and how many rows it will read in sequence.
     pub fn read_columns_ahead<'r>(
-        readers: impl Iterator<Item = (&'r mut SequentialReader, Range<u64>)>,
+        readers: impl Iterator<Item = (&'r mut SequentialReader, u64, u64)>,
     ) {
-        let worth = readers.filter_map(|(reader, rows)| {
-            let columns = reader.worth_reading(&rows, rows.end - rows.start)?;
-            Some((columns, rows.start))
+        let worth = readers.filter_map(|(reader, first, in_sequence)| {
+            Some((reader.worth_reading(first, in_sequence)?, first))
         });
         ColumnReader::read_ahead(worth);
+    }
+
+    /// How many of some pieces have few bytes of dictionaries of what is projected, at least one.
+    pub fn opened_together(pieces: &[&Piece], projection: &Projection) -> usize {
+        let on_disk: Vec<Arc<Segment>> =
+            pieces.iter().filter_map(|piece| piece.segment().cloned()).collect();
+        let opened = ColumnReader::opened_together(&on_disk, &[], projection);
+        let first_left = on_disk.get(opened);
+        let is_opened = |piece: &&&Piece| match (piece.segment(), first_left) {
+            (Some(segment), Some(left)) => !Arc::ptr_eq(segment, left),
+            _ => true,
+        };
+        pieces.iter().take_while(is_opened).count()
     }
 
     /// Whether there are columns to read.
@@ -98,14 +112,16 @@ impl SequentialReader {
         self.chunk_rows.min(of_group.unwrap_or(self.chunk_rows))
     }
 
-    /// Some of the `in_sequence` rows that will be read one after the other, from streams, if that is worth it. They must
-    /// not reach over a multiple of [`SequentialReader::chunk_rows`].
-    pub fn read_columns(&mut self, ordinals: Range<u64>, in_sequence: u64) -> Result<Option<Rows>> {
-        match self.worth_reading(&ordinals, in_sequence) {
-            Some(columns) => {
-                let end = ordinals.start.saturating_add(in_sequence);
-                Ok(columns.read(ordinals, end)?)
-            }
+    /// Some of the `in_sequence` rows that will be read one after the other, from streams, if that is worth it; rows behind them are
+    /// wanted up to where the sequence ends. They must not reach over a multiple of [`SequentialReader::chunk_rows`].
+    pub fn read_columns(
+        &mut self,
+        ordinals: Range<u64>,
+        in_sequence: u64,
+        sequence_end: u64,
+    ) -> Result<Option<Rows>> {
+        match self.worth_reading(ordinals.start, in_sequence) {
+            Some(columns) => Ok(columns.read(ordinals, sequence_end)?),
             None => Ok(None),
         }
     }
@@ -118,7 +134,7 @@ impl SequentialReader {
         in_sequence: u64,
         each: impl FnMut(u64, &[u64], &dyn Fn(usize) -> bool),
     ) -> Result<bool> {
-        match self.worth_reading(&ordinals, in_sequence) {
+        match self.worth_reading(ordinals.start, in_sequence) {
             Some(columns) => {
                 let end = ordinals.start.saturating_add(in_sequence);
                 Ok(columns.for_each_code(ordinals, end, each)?)
@@ -135,7 +151,7 @@ impl SequentialReader {
         sought: &[u64],
         each: impl FnMut(u64, u64),
     ) -> Result<bool> {
-        match self.worth_reading(&ordinals, in_sequence) {
+        match self.worth_reading(ordinals.start, in_sequence) {
             Some(columns) => {
                 let end = ordinals.start.saturating_add(in_sequence);
                 Ok(columns.find_codes(ordinals, end, sought, each)?)
@@ -149,16 +165,12 @@ impl SequentialReader {
         self.columns.as_ref()?.dictionary()
     }
 
-    fn worth_reading(
-        &mut self,
-        ordinals: &Range<u64>,
-        in_sequence: u64,
-    ) -> Option<&mut ColumnReader> {
+    fn worth_reading(&mut self, ordinal: u64, in_sequence: u64) -> Option<&mut ColumnReader> {
         let columns = self.columns.as_mut()?;
-        let first = ordinals.start - ordinals.start % columns.group_rows();
+        let first = ordinal - ordinal % columns.group_rows();
         let of_group = columns.group_rows().min(self.piece.rows() - first);
         let is_worth = in_sequence >= of_group / SHARE_OF_GROUP;
-        (is_worth || columns.is_in_hand(ordinals.start)).then_some(columns)
+        (is_worth || columns.is_in_hand(ordinal)).then_some(columns)
     }
 
     /// The first rows of a range, from blocks, or from a run: about as many as have `bytes_max` of keys and strings, at least one. What
@@ -184,11 +196,17 @@ impl SequentialReader {
         Ok(segment.read_some(ordinals, &self.projection, bytes_max, ahead, sequence_end)?)
     }
 
+    /// Notes that it is read with some others, in all so many. Says whether it reads blocks ahead then.
+    pub fn share_blocks_ahead(&mut self, readers: usize) -> bool {
+        self.blocks_ahead.share(readers);
+        self.columns.is_none() && self.blocks_ahead.is_kept()
+    }
+
     /// Has the blocks read together that some readers need next, each for a step of rows, behind which others follow up to an end. All
-    /// read the same columns. Those of runs and of streams are left out.
+    /// read the same columns. Those of runs and of streams are left out, and those that read no blocks ahead.
     pub fn read_blocks_ahead(readers: Vec<(&mut SequentialReader, Range<u64>, u64)>) -> Result<()> {
         let is_by_blocks = |(reader, _, _): &(&mut SequentialReader, Range<u64>, u64)| {
-            reader.columns.is_none() && reader.piece.segment().is_some()
+            reader.columns.is_none() && reader.blocks_ahead.is_kept()
         };
         let mut readers: Vec<_> = readers.into_iter().filter(is_by_blocks).collect();
         let mut new: Vec<&mut SequentialReader> = readers
@@ -211,6 +229,6 @@ impl SequentialReader {
             let (rows, step_end) = (step.start..end, step.end);
             wanted.push(InSequence { segment, rows, step_end, ahead: blocks_ahead });
         }
-        Ok(read_ahead(&mut wanted)?)
+        Ok(read_ahead(wanted)?)
     }
 }

@@ -18,7 +18,7 @@ use crate::merge::resolving::{PlacedSource, places, resolve};
 use crate::policy::fold::Fold;
 use crate::policy::table_policy::TablePolicy;
 use crate::read::snapshot::TableSnapshot;
-use crate::select::partitioning::{PARTITION_ROWS, partition_by_places};
+use crate::select::partitioning::{PARTITION_ROWS, partition_by_keys, partition_by_places};
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
 use crate::select::selection::{Place, Question, Scope, Selected};
@@ -152,7 +152,12 @@ pub fn count_passing(
     if threads == 1 {
         return count_in(selected);
     }
-    let partitions = partition_by_places(selected, threads * PARTITIONS_PER_THREAD);
+    let count = threads * PARTITIONS_PER_THREAD;
+    // Members of several sets lie in the same blocks, which are read once where they are read together.
+    let partitions = match selected.by_piece().all(|(_, parts)| parts.len() == 1) {
+        true => partition_by_places(selected, count),
+        false => partition_by_keys(selected, count, interrupt)?,
+    };
     let counts = side_by_side(partitions.len(), threads, |number| count_in(&partitions[number]))?;
     Ok(counts.into_iter().sum())
 }

@@ -219,13 +219,17 @@ impl Weighted {
                 unindexed.push((part.piece, set, (units, grouped)));
             }
         }
-        for of_piece in unindexed.chunk_by(|a, b| a.0 == b.0) {
+        let by_piece = || unindexed.chunk_by(|a, b| a.0 == b.0);
+        let before = by_piece().map(|of_piece| {
+            let (number, UnindexedSet { range, .. }, _) = of_piece[0];
+            (&self.selected.pieces()[number], 0..range.start)
+        });
+        let mut columns = SetColumns::new(&self.layout, before);
+        for of_piece in by_piece() {
             let (number, UnindexedSet { range, .. }, _) = of_piece[0];
             let piece = &self.selected.pieces()[number];
             let values: Vec<&[u8]> = of_piece.iter().map(|(_, set, _)| &*set.value).collect();
-            let to_read = std::iter::once((piece, 0..range.start));
-            let column = SetColumns::new(&self.layout, to_read).open_next()?;
-            let column = column.expect("one was asked for");
+            let column = columns.open_next()?.expect("there is one for each");
             let count = |range: Range<u64>| match range.is_empty() {
                 true => Ok(vec![0; values.len()]),
                 false => count_members(&column, &values, range, &self.interrupt),

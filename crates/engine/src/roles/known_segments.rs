@@ -13,8 +13,9 @@ use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::segment::Segment;
 use parking_lot::Mutex;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::roles::opening::recovery::files_ahead;
+use crate::roles::opening::recovery::{files_ahead, hold_indexes};
 
 /// Segments that somebody reads.
 #[derive(Default)]
@@ -71,8 +72,9 @@ impl Opening<'_> {
     }
 
     /// Has the index pages of what was opened read together, and forgets segments that are read no more.
-    pub fn finish(self) {
-        Segment::hold_indexes_early(&self.opened.iter().map(|of| &**of).collect::<Vec<_>>());
+    pub fn finish(self, interrupt: &Interrupt) -> Result<()> {
+        hold_indexes(&self.opened, interrupt)?;
         self.known.0.lock().retain(|_, segment| segment.strong_count() > 0);
+        Ok(())
     }
 }

@@ -233,7 +233,7 @@ impl Reader {
         let mut opening = self.opening(&current.postings, &current.lease, segments);
         let open = |id, layout: &Layout| opening.segment(id, layout);
         let version = open_snapshot(pinned, &self.shared.reads, open)?;
-        opening.finish();
+        opening.finish(&Interrupt::never())?;
         Ok(Snapshot::new(Arc::new(version)))
     }
 
@@ -272,7 +272,7 @@ impl Reader {
                 });
             }
         }
-        opening.finish();
+        opening.finish(interrupt)?;
         let segments = segments.into_values().collect();
         VerifyReport::of(&self.shared.directory, segments, interrupt, progress)
     }
@@ -381,7 +381,7 @@ impl Reader {
             opening.segment(id, layout)
         };
         let mut state = open_tables(found, &self.shared.reads, open)?;
-        opening.finish();
+        opening.finish(interrupt)?;
         let before = before.filter(|before| take_over(&mut state, &before.version));
         let known = before.map_or(Lsn(0), |before| before.version.lsn());
         let mut erasures: Vec<(Lsn, LoggedErasure)> = Vec::new();
@@ -475,7 +475,7 @@ impl Reader {
         let mut opening = self.opening(&postings, &lease, pinned.segments());
         let open = |id, layout: &Layout| opening.segment(id, layout);
         let shown = Arc::new(open_snapshot(pinned, &self.shared.reads, open)?);
-        opening.finish();
+        opening.finish(&Interrupt::never())?;
         let directory = self.shared.directory.clone();
         let for_others = Lease::take_moment(directory, version, moment.lsn(), fresh_seed())?;
         Ok(Current {

@@ -65,7 +65,7 @@ pub fn partition_by_places(selected: &Selected, count: usize) -> Vec<Selected> {
     for part in selected.parts() {
         let mut from = part.from;
         while from < part.to {
-            // At multiples, so that rows which are read together are not read for two.
+            // At multiples, so that a group of rows in streams is read for one: of intervals these are its ends.
             let to = (from + rows - len).div_ceil(PARTITION_ROWS) * PARTITION_ROWS;
             let some = Part { from, to: to.min(part.to), ..part.clone() };
             (from, len) = (some.to, len + some.len());

@@ -31,8 +31,9 @@ const FEW_CODES: usize = 4;
 pub struct SetColumn<'p> {
     layout: &'p Layout,
     piece: &'p Piece,
-    /// For whoever reads the first rows.
+    /// For the step with the first row, and which that is.
     reader: Mutex<Option<SequentialReader>>,
+    first: u64,
     /// The texts that codes stand for, where it is a stream of texts.
     dictionary: Option<Arc<Dictionary>>,
 }
@@ -59,29 +60,33 @@ impl<'p> SetColumns<'p> {
             let pieces: Vec<Piece> = self.left.iter().map(|(piece, _)| (*piece).clone()).collect();
             let mut readers = set_readers(self.layout, &pieces)?;
             let opened: Vec<_> = self.left.drain(..readers.len()).collect();
-            let ranges = opened.iter().map(|(_, range)| range.clone());
-            SequentialReader::read_columns_ahead(readers.iter_mut().zip(ranges));
-            let column = |(reader, (piece, _))| SetColumn::new(self.layout, piece, reader);
+            let rows = opened.iter().map(|(_, range)| (range.start, range.end - range.start));
+            let to_read = readers.iter_mut().zip(rows).filter(|(_, (_, rows))| *rows > 0);
+            SequentialReader::read_columns_ahead(
+                to_read.map(|(reader, (first, rows))| (reader, first, rows)),
+            );
+            let column = |(reader, (piece, range)): (SequentialReader, (&'p Piece, Range<u64>))| {
+                let dictionary = reader.dictionary().cloned();
+                let (reader, first) = (Mutex::new(Some(reader)), range.start);
+                SetColumn { layout: self.layout, piece, reader, first, dictionary }
+            };
             self.opened = readers.into_iter().zip(opened).map(column).collect();
         }
         Ok(self.opened.pop_front())
     }
 }
 
-impl<'p> SetColumn<'p> {
-    fn new(layout: &'p Layout, piece: &'p Piece, reader: SequentialReader) -> SetColumn<'p> {
-        let dictionary = reader.dictionary().cloned();
-        SetColumn { layout, piece, reader: Mutex::new(Some(reader)), dictionary }
-    }
-
-    fn reader(&self) -> Result<SequentialReader> {
-        match self.reader.lock().take() {
-            Some(reader) => Ok(reader),
-            None => {
-                let mut readers = set_readers(self.layout, std::slice::from_ref(self.piece))?;
-                Ok(readers.pop().expect("the first is opened"))
+impl SetColumn<'_> {
+    /// Reads from a row on.
+    fn reader(&self, from: u64) -> Result<SequentialReader> {
+        if from / STEP_ROWS == self.first / STEP_ROWS {
+            let opened = self.reader.lock().take();
+            if let Some(reader) = opened {
+                return Ok(reader);
             }
         }
+        let mut readers = set_readers(self.layout, std::slice::from_ref(self.piece))?;
+        Ok(readers.pop().expect("the first is opened"))
     }
 }
 
@@ -299,7 +304,7 @@ fn for_each_chunk(
     interrupt: &Interrupt,
     mut each: impl FnMut(Chunk<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut reader = column.reader()?;
+    let mut reader = column.reader(range.start)?;
     let has_codes = reader.dictionary().is_some();
     let mut from = range.start;
     while from < range.end {
@@ -324,7 +329,7 @@ fn for_each_chunk(
         };
         done?;
         if !by_code {
-            let rows = match reader.read_columns(from..to, in_sequence)? {
+            let rows = match reader.read_columns(from..to, in_sequence, range.end)? {
                 Some(rows) => rows,
                 None => {
                     // Set names of kilobytes are read a few at a time.

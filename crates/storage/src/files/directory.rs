@@ -36,7 +36,8 @@ pub trait Directory: Send + Sync {
         results.into_iter().map(|result| result.expect("each read has a result")).collect()
     }
     /// How many reads of some 256 KiB are best under way at once for who reads files from end to end. One, where the system reads
-    /// ahead by itself; a device that is far away is as fast as it can be only with several.
+    /// ahead by itself; a device that is far away is as fast as it can be only with several. A directory around another one hands
+    /// this on.
     fn reads_in_sequence(&self) -> u64 {
         8
     }

@@ -46,7 +46,9 @@ impl<'d> FilesAhead<'d> {
         if let Some(opened) = self.read.remove(&id) {
             return opened;
         }
-        if self.left.front() == Some(&(kind, id)) {
+        // Those before it are not asked for.
+        if let Some(at) = self.left.iter().position(|left| *left == (kind, id)) {
+            self.left.drain(..at);
             self.read_next();
         }
         match self.read.remove(&id) {

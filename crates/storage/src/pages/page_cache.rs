@@ -344,7 +344,7 @@ impl PageCache {
 
     /// How many portions of a file a read in sequence is best asked for at once.
     pub(crate) fn reads_in_sequence(&self) -> u64 {
-        self.directory.reads_in_sequence()
+        self.directory.reads_in_sequence().max(1)
     }
 
     /// How reads of several pages are made: a word for statistics.

@@ -36,6 +36,9 @@ use crate::segments::fit;
 use crate::segments::resident_index::ResidentIndex;
 use crate::sync::Mutex;
 
+/// Statistics pages that are read together: about a MiB.
+const STATISTICS_PAGES_AT_ONCE: usize = 256;
+
 /// An open segment.
 pub struct Segment {
     file: Arc<PagedFile>,
@@ -309,28 +312,32 @@ impl Segment {
             }
         };
         let pages: Vec<Range<usize>> = wanted.iter().map(pages).collect();
-        let mut requests: Few<PageRequest<'_>> = Few::new();
-        for ((segment, _), pages) in wanted.iter().zip(&pages) {
-            requests.extend(pages.clone().map(|page| segment.statistics_request(page)));
-        }
-        let mut payloads = match requests.first() {
-            Some(_) => wanted[0].0.cache.payloads(&requests),
-            None => Few::new(),
-        }
-        .into_iter();
-        let of_segment = |((segment, ordinals), pages): (&(&Segment, Range<u64>), Range<usize>)| {
-            let mut zones = ZonesBuilder::new(layout, columns, segment.first_ordinal(pages.start));
-            for page in pages {
-                let payload = payloads.next().expect("each was asked for")?;
+        let builder = |((segment, _), pages): (&(&Segment, _), &Range<usize>)| {
+            ZonesBuilder::new(layout, columns, segment.first_ordinal(pages.start))
+        };
+        let mut zones: Vec<ZonesBuilder> = wanted.iter().zip(&pages).map(builder).collect();
+        let all: Vec<(usize, usize)> = pages
+            .iter()
+            .enumerate()
+            .flat_map(|(at, of)| of.clone().map(move |page| (at, page)))
+            .collect();
+        for together in all.chunks(STATISTICS_PAGES_AT_ONCE) {
+            let request = |&(at, page): &(usize, usize)| wanted[at].0.statistics_request(page);
+            let requests: Few<PageRequest<'_>> = together.iter().map(request).collect();
+            let read = wanted[0].0.cache.payloads(&requests);
+            for (&(at, page), payload) in together.iter().zip(read) {
+                let (segment, _) = wanted[at];
                 let (offset, _) = segment.summary.statistics_place(page);
                 let rows = segment.first_ordinal(page + 1) - segment.first_ordinal(page);
-                let appended = zones.append_page(&payload, rows);
+                let appended = zones[at].append_page(&payload?, rows);
                 appended.map_err(|error| segment.damaged(offset, error))?;
             }
+        }
+        let of_segment = |((segment, ordinals), zones): (&(&Segment, Range<u64>), ZonesBuilder)| {
             let zones = zones.finish().map_err(|error| segment.inconsistent(error.to_string()))?;
             Ok(zones.overlapping(ordinals.clone()))
         };
-        wanted.iter().zip(pages).map(of_segment).collect()
+        wanted.iter().zip(zones).map(of_segment).collect()
     }
 
     /// How many statistics pages there are.

@@ -21,9 +21,12 @@ use crate::segments::segment::Segment;
 /// Bytes that one read asks the file for, unless a block is longer: enough that the device takes longer for them
 /// than for the request, and few enough to stay in the processor's cache until they are decoded.
 const PORTION_BYTES: u64 = 256 << 10;
-/// Those of a segment that is read together with many others.
+/// The least that it asks for once few bytes are still wanted, where nothing is kept: what it reads and does not decode is wasted.
 const PORTION_BYTES_MIN: u64 = 64 << 10;
-/// What is read together of several segments.
+/// Bytes of rows for each byte of the file, at most, unless they are compressed very well.
+const BYTES_PER_STORED: u64 = 4;
+/// Segments whose blocks are read ahead together: each has its share of the bytes.
+pub const TOGETHER_MAX: usize = 64;
 const TOGETHER_BYTES: u64 = 4 << 20;
 
 /// From where on rows are taken.
@@ -35,12 +38,14 @@ pub enum End {
     Last,
 }
 
-/// Blocks of one segment that were read and not taken apart yet: up to 2 MiB.
+/// Blocks of one segment that were read and not taken apart yet.
 #[derive(Default)]
 pub struct BlocksAhead {
     portions: VecDeque<Portion>,
     /// How many were read together the last time; 0 at first.
     at_once: u64,
+    /// Bytes that they may have, and a portion more. None where each call reads what it returns, and what it does not return is let go.
+    bytes_max: u64,
     /// The memory of a portion that was taken apart.
     spare: ReadBytes,
 }
@@ -70,16 +75,18 @@ pub struct InSequence<'a> {
 /// Reads what comes next of some segments, which share a page cache, together: of those of which not much is left of earlier
 /// reads. A read that fails is an error once its rows are asked for. Index pages that are not resident are read before.
 ///
-/// Nothing is read where the system reads ahead by itself: what it has is in the processor's cache if it is taken apart at once.
-pub fn read_ahead(wanted: &mut [InSequence<'_>]) -> Result<()> {
-    let Some(first) = wanted.first() else { return Ok(()) };
-    match first.segment.cache().reads_in_sequence() {
-        1 => Ok(()),
-        _ => read_next(wanted),
+/// Nothing is read where nothing is kept, or of more than [`TOGETHER_MAX`] segments.
+pub fn read_ahead(mut wanted: Vec<InSequence<'_>>) -> Result<()> {
+    wanted.retain(|next| next.ahead.bytes_max > 0);
+    match (1..=TOGETHER_MAX).contains(&wanted.len()) {
+        true => read_next(&mut wanted, PORTION_BYTES),
+        false => Ok(()),
     }
 }
 
-fn read_next(wanted: &mut [InSequence<'_>]) -> Result<()> {
+/// Reads portions of up to `portion_bytes`.
+fn read_next(wanted: &mut [InSequence<'_>], portion_bytes: u64) -> Result<()> {
+    let share = TOGETHER_BYTES / wanted.len().max(1) as u64;
     let mut short: Vec<_> = wanted.iter_mut().filter_map(|next| next.lacking()).collect();
     let Some((first, _)) = short.first() else { return Ok(()) };
     let cache = first.segment.shared_cache();
@@ -88,15 +95,24 @@ fn read_next(wanted: &mut [InSequence<'_>]) -> Result<()> {
         numbers.push((*segment, segment.summary.page_of_ordinal(*from)));
     }
     let pages = Segment::index_pages_of(cache, &numbers);
-    let of_each = short.len() as u64;
-    let bytes_max = (TOGETHER_BYTES / of_each).clamp(PORTION_BYTES_MIN, PORTION_BYTES);
-    let at_once_max = (cache.reads_in_sequence() / of_each).max(1);
+    let at_once_max = (cache.reads_in_sequence() / short.len() as u64).max(1);
     let mut planned: Vec<(usize, Portion)> = Vec::new();
     for (at, ((next, from), page)) in short.iter_mut().zip(pages).enumerate() {
-        let is_one_step = next.ahead.at_once == 0 || cache.reads_in_sequence() == 1;
-        let end = if is_one_step { next.step_end } else { next.rows.end };
-        next.ahead.at_once = (2 * next.ahead.at_once).clamp(1, at_once_max);
-        let portions = portions(&*page?, *from..end, bytes_max, next.ahead.at_once);
+        let InSequence { rows, step_end, ahead, .. } = &mut **next;
+        let is_one_step = ahead.at_once == 0 || ahead.bytes_max == 0;
+        let end = if is_one_step { *step_end } else { rows.end };
+        let (bytes_max, count) = match ahead.bytes_max.min(share) {
+            0 => (portion_bytes, 1),
+            share => {
+                let bytes_max = share.min(portion_bytes);
+                ahead.at_once = (2 * ahead.at_once).clamp(1, at_once_max);
+                (
+                    bytes_max,
+                    (share.saturating_sub(ahead.bytes()) / bytes_max).clamp(1, ahead.at_once),
+                )
+            }
+        };
+        let portions = portions(&*page?, *from..end, bytes_max, count);
         planned.extend(portions.into_iter().map(|portion| (at, portion)));
     }
     let counts = cache.counts();
@@ -160,16 +176,42 @@ fn blocks_of(page: &IndexPage, rows: &Range<u64>) -> impl Iterator<Item = BlockP
 }
 
 impl InSequence<'_> {
-    /// From which row on more has to be read, if less is there than two steps need.
+    /// From which row on more has to be read: if less is there than two steps need, and not as many bytes as may be.
     fn lacking(&mut self) -> Option<(&mut Self, u64)> {
         let step = self.step_end.saturating_sub(self.rows.start);
         let from = self.ahead.end(self.rows.start);
         let soon = self.step_end.saturating_add(step).min(self.rows.end);
-        (from < soon).then_some((self, from))
+        let has_room = from == self.rows.start || self.ahead.bytes() < self.ahead.bytes_max;
+        (from < soon && has_room).then_some((self, from))
     }
 }
 
 impl BlocksAhead {
+    /// For a segment that is read by itself: as much as is best under way at once, and nothing where the system reads ahead by
+    /// itself. What it gives is in the processor's cache if it is taken apart at once.
+    pub fn of_one(segment: &Segment) -> BlocksAhead {
+        let bytes_max = match segment.cache().reads_in_sequence() {
+            1 => 0,
+            reads => reads * PORTION_BYTES,
+        };
+        BlocksAhead { bytes_max, ..BlocksAhead::default() }
+    }
+
+    /// From now on it is read with some others in all: each has its share of what may be read ahead.
+    pub fn share(&mut self, segments: usize) {
+        let share = TOGETHER_BYTES / segments.max(1) as u64;
+        self.bytes_max = if segments > TOGETHER_MAX { 0 } else { self.bytes_max.min(share) };
+    }
+
+    /// Whether anything is read ahead.
+    pub fn is_kept(&self) -> bool {
+        self.bytes_max > 0
+    }
+
+    fn bytes(&self) -> u64 {
+        self.portions.iter().map(|portion| portion.bytes.end - portion.bytes.start).sum()
+    }
+
     /// The page of a block, if it was read.
     fn page_of(&mut self, place: &BlockPlace) -> Result<Option<&[u8]>> {
         self.let_go_before(place.first_ordinal);
@@ -283,8 +325,18 @@ impl Segment {
                     break;
                 }
                 if ahead.page_of(&place)?.is_none() {
+                    let bytes_max = match ahead.is_kept() {
+                        true => PORTION_BYTES,
+                        false => {
+                            let left = (bytes_max - builder.string_bytes()) as u64;
+                            (left / BYTES_PER_STORED).clamp(PORTION_BYTES_MIN, PORTION_BYTES)
+                        }
+                    };
                     let (rows, step_end) = (place.first_ordinal..sequence_end, rows.end);
-                    read_next(&mut [InSequence { segment: self, rows, step_end, ahead }])?;
+                    read_next(
+                        &mut [InSequence { segment: self, rows, step_end, ahead }],
+                        bytes_max,
+                    )?;
                 }
                 let page = ahead.page_of(&place)?.expect("it was just read");
                 let payload = self.file().payload(page, PageKind::Block, place.offset)?;
@@ -304,6 +356,9 @@ impl Segment {
                     .map_err(|error| self.damaged(place.offset, error))?;
             }
             next = page.first_ordinal() + page.rows();
+        }
+        if !ahead.is_kept() {
+            *ahead = BlocksAhead::default();
         }
         self.finish(builder)
     }

@@ -284,9 +284,11 @@ fn passes_over_segments_that_share_no_keys_read_them_together() {
     drop((hold, db));
     let by_one = ScanRequest { threads: Some(1), ..Default::default() };
     let column = ScanRequest { columns: Some(vec!["weight".into()]), ..by_one.clone() };
-    let calls: [(&str, Call<'_>, f64); 3] = [
+    let reversed = ScanRequest { reverse: true, ..column.clone() };
+    let calls: [(&str, Call<'_>, f64); 4] = [
         ("scan by one thread", &scanned(by_one), 5.0),
         ("scan of a column", &scanned(column), 2.0),
+        ("scan of a column against the order of keys", &scanned(reversed), 2.0),
         ("count of a condition", &counted, 2.0),
     ];
     for (name, call, most) in calls {
@@ -303,4 +305,40 @@ fn passes_over_segments_that_share_no_keys_read_them_together() {
         assert_eq!(db.table("events").unwrap().snapshot().unwrap().pieces(), 32);
         took.as_secs_f64() / FAR.as_secs_f64()
     });
+}
+
+/// What is read ahead is read once, whichever way, and no further than a limit or the last row of a set lets it.
+#[test]
+fn passes_over_a_far_segment_read_each_page_once() {
+    let directory = Arc::new(SlowDirectory::new());
+    let options = Options { cache_bytes: 0, ..Default::default() };
+    let db = Database::open_in(directory, options).unwrap();
+    let table = db.create_table("events", Events::spec()).unwrap();
+    let ids: Vec<i64> = (0..400_000).collect();
+    ids.chunks(50_000).for_each(|ids| drop(EVENTS.append(&table, ids)));
+    db.flush().unwrap();
+    db.compact().unwrap();
+    let read = |request: ScanRequest| {
+        let before = db.stats().unwrap();
+        let scan = table.snapshot().unwrap().scan(request).unwrap();
+        let rows: usize = scan.map(|batch| batch.unwrap().num_rows()).sum();
+        let after = db.stats().unwrap();
+        let pages = after.stream_pages_read - before.stream_pages_read;
+        (rows, pages, after.blocks_read - before.blocks_read)
+    };
+    let all = ScanRequest { threads: Some(1), ..Default::default() };
+    let column = ScanRequest { columns: Some(vec!["weight".into()]), ..all.clone() };
+    let reversed = |request: &ScanRequest| ScanRequest { reverse: true, ..request.clone() };
+    // The first time the directory of the streams.
+    let (rows, pages, blocks) = read(column.clone());
+    assert_eq!((rows, pages, blocks), (400_000, 13 + 1, 0));
+    assert_eq!(read(column.clone()), (400_000, 13, 0));
+    assert_eq!(read(reversed(&column)), (400_000, 13, 0));
+    let few = ScanRequest { limit: Some(10), ..column.clone() };
+    let (rows, pages, blocks) = read(few);
+    assert!(rows == 10 && pages + blocks <= 2, "{pages} pages and {blocks} blocks for ten rows");
+    let (rows, _, blocks) = read(all.clone());
+    let (again, _, reverse_blocks) = read(reversed(&all));
+    assert_eq!((rows, again), (400_000, 400_000));
+    assert!(blocks.abs_diff(reverse_blocks) < blocks / 50, "{blocks} and {reverse_blocks}");
 }

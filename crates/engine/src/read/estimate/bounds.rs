@@ -23,8 +23,8 @@ use crate::select::selection::Selected;
 
 /// Rows of a run whose numbers are decoded at once.
 const ROWS_AT_ONCE: usize = 1 << 16;
-/// Segments whose statistics are read together.
-const SEGMENTS_AT_ONCE: usize = 64;
+/// Statistics pages of several segments that are read together.
+const PAGES_AT_ONCE: u64 = 256;
 
 /// What is known of the numbers of a column without drawing any.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,8 +81,19 @@ pub fn bounds(
             }
         }
     }
-    for some in on_disk.chunks(SEGMENTS_AT_ONCE) {
+    let pages = |(piece, _): &&(&Piece, _)| {
+        piece.segment().map_or(0, |segment| segment.statistics_page_count())
+    };
+    let mut rest = on_disk.as_slice();
+    while !rest.is_empty() {
         interrupt.check()?;
+        let mut sum = 0;
+        let fits = |segment: &&(&Piece, Range<u64>)| {
+            sum += pages(segment);
+            sum <= PAGES_AT_ONCE
+        };
+        let (some, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+        rest = later;
         for zones in Piece::zones_of_each(some, layout, &plain)? {
             take_zones(&zones, &plain, &mut found);
         }

@@ -64,19 +64,21 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
     // A later backup that was not finished leaves whole segments.
     let is_backup = found.backup.is_some_and(|mark| !mark.was_opened);
     let (snapshots, postings) = (found.snapshots.clone(), found.postings.clone());
-    let mut opened: HashMap<SegmentId, Arc<Segment>> = HashMap::new();
+    let mut opened: Vec<Arc<Segment>> = Vec::new();
+    let mut numbers: HashMap<SegmentId, usize> = HashMap::new();
     let mut files = files_ahead(directory.as_ref(), found.segments(), &found.postings);
     let mut open_segment = |id: SegmentId, layout: &Layout| {
         options.interrupt.check()?;
-        if let Some(segment) = opened.get(&id) {
-            return Ok(segment.clone());
+        if let Some(number) = numbers.get(&id) {
+            return Ok(opened[*number].clone());
         }
         let segment = Segment::open_next(&mut files, id, layout, cache.clone())?;
         if let Some(postings) = postings.get(&id) {
             segment.attach_postings(segment.open_postings(&mut files, *postings)?);
         }
         let segment = Arc::new(segment);
-        opened.insert(id, segment.clone());
+        numbers.insert(id, opened.len());
+        opened.push(segment.clone());
         Ok(segment)
     };
     let mut state = open_tables(found, &reads, &mut open_segment)?;
@@ -86,7 +88,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
         // The commits it shows may be in no table any more.
         state.next_lsn = state.next_lsn.max(Lsn(pinned.lsn.0 + 1));
     }
-    Segment::hold_indexes_early(&opened.values().map(|segment| &**segment).collect::<Vec<_>>());
+    hold_indexes(&opened, &options.interrupt)?;
     let logged =
         read_log(directory.as_ref(), needed_from, Lsn(u64::MAX), None, |_, _| Ok::<(), Error>(()))?
             .last;
@@ -104,7 +106,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
     let taken = numbers.filter(|number| *number < u64::from(u32::MAX)).max();
     let unused = taken.map_or(next_segment, |taken| next_segment.max(SegmentId(taken + 1)));
     let core = Core::new(directory, lock, options, cache, manifest, unused, state);
-    opened.values().for_each(|segment| core.note_segment(segment));
+    opened.iter().for_each(|segment| core.note_segment(segment));
     let orphans = orphans.into_iter().map(|name| (name, version));
     // A reader at a moment of one of them reads it up to there.
     let replaced = replaced.into_iter();
@@ -221,6 +223,18 @@ pub fn files_ahead<'d>(
     let mut seen = HashSet::new();
     let segments = segments.filter(|id| seen.insert(*id));
     FilesAhead::of_segments(directory, segments.map(|id| (id, postings.get(&id).copied())))
+}
+
+/// Segments whose index pages are read together, between two looks at the interrupt.
+const INDEXES_AT_ONCE: usize = 256;
+
+/// Has the index pages of segments that were just opened read together, those of the first ones while all are few.
+pub fn hold_indexes(opened: &[Arc<Segment>], interrupt: &Interrupt) -> Result<()> {
+    for some in opened.chunks(INDEXES_AT_ONCE) {
+        interrupt.check()?;
+        Segment::hold_indexes_early(&some.iter().map(|segment| &**segment).collect::<Vec<_>>());
+    }
+    Ok(())
 }
 
 /// The tables of a manifest, with their segments as `open` finds them.
