@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
+use std::ops::Range;
 
 use drillcore_format::byte_bounds;
 use drillcore_format::pick::Pick;
@@ -35,6 +36,23 @@ pub trait RowSource: Send {
 pub enum Direction {
     Forward,
     Reverse,
+}
+
+impl Direction {
+    /// Takes up to `len` ordinals off the end of a range that comes next.
+    pub fn take_next(self, range: &mut Range<u64>, len: u64) -> Range<u64> {
+        let len = len.min(range.end - range.start);
+        match self {
+            Direction::Forward => {
+                range.start += len;
+                range.start - len..range.start
+            }
+            Direction::Reverse => {
+                range.end -= len;
+                range.end..range.end + len
+            }
+        }
+    }
 }
 
 /// What a merge notes of each row of a batch.

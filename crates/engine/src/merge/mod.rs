@@ -2,6 +2,7 @@
 
 pub mod disjoint;
 pub mod merger;
+mod members_ahead;
 pub mod piece_source;
 pub mod passing;
 pub mod carried_liveness;

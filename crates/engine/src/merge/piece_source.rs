@@ -1,16 +1,15 @@
 //! A piece's selected rows as a sorted stream, for merging.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 
 use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Layout, Projection, Rows};
-use drillcore_storage::postings::set_postings::SegmentMembers;
 use drillcore_storage::segments::sequence::TOGETHER_MAX;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
+use crate::merge::members_ahead::{DENSE_MIN, DENSE_SHARE, MembersAhead, are_dense, next_ordinals};
 use crate::merge::merger::{Direction, RowSource};
 use crate::pieces::live_rows::LiveRows;
 use crate::pieces::piece::{Members, Piece, Wanted, fetch_together};
@@ -21,17 +20,8 @@ use crate::select::selection::{Part, Selected};
 /// Rows a source reads at once, unless they are long ([`byte_bounds::chunk`]). Few enough that a merge of many
 /// segments stays within a few MiB.
 const CHUNK_ROWS: u64 = 2048;
-/// Columns are read of sets that have at least one row in this many: then nearly every block has a member ...
-const DENSE_SHARE: u64 = 16;
-/// ... but more columns than this are read only of sets with one row in fewer, because all their rows are unpacked.
-const FEW_COLUMNS: usize = 8;
-const DENSE_SHARE_OF_MANY: u64 = 2;
-/// Members that are worth a look at how dense they lie.
-const DENSE_MIN: u64 = 1024;
 /// Rows of several pieces that are read together before any is merged. Columns of so few are not worth reading.
 const TOGETHER_ROWS_MAX: u64 = DENSE_MIN;
-/// Members of a set that are looked up at once, of several sets that are merged.
-const MEMBERS_AHEAD: u64 = 256;
 /// Rows whose zones are looked at together, so that their memory is bounded.
 const WINDOW_ROWS: u64 = 1 << 16;
 
@@ -63,15 +53,6 @@ enum Rest {
     Interval { window: VecDeque<Range<u64>>, unseen: Range<u64> },
     /// The union of sets, and its next ordinals, in order.
     Members { sets: Vec<MembersAhead>, next: Vec<u32> },
-}
-
-/// What has not been read yet of the members of one part; the next ones have been looked up.
-struct MembersAhead {
-    part: Part,
-    /// Positions that have not been looked up.
-    unseen: Range<u64>,
-    /// The next ordinal is the last.
-    ordinals: Vec<u32>,
 }
 
 /// Which rows were read.
@@ -255,7 +236,7 @@ impl PieceSource {
                 && window.is_empty()
                 && !unseen.is_empty()
             {
-                let next = take_next(unseen, source.direction, WINDOW_ROWS);
+                let next = source.direction.take_next(unseen, WINDOW_ROWS);
                 unseen_by.push((pruning, &source.piece, next, window));
             }
         }
@@ -298,7 +279,7 @@ impl PieceSource {
                 if !source.is_on_disk() {
                     continue;
                 }
-                let len: u64 = sets.iter().map(|set| set.part.len()).sum();
+                let len: u64 = sets.iter().map(MembersAhead::len).sum();
                 rows += len;
                 bytes += len.saturating_mul(source.piece.mean_row_bytes());
                 if rows > TOGETHER_ROWS_MAX || bytes > byte_bounds::chunk() as u64 {
@@ -311,7 +292,15 @@ impl PieceSource {
         if few.len() < 2 {
             return Ok(done);
         }
-        MembersAhead::look_up_all(&mut few)?;
+        let sets = few.iter_mut().flat_map(|source| {
+            let PieceSource { rest, direction, .. } = &mut **source;
+            let sets = match rest {
+                Rest::Members { sets, .. } => sets.iter_mut(),
+                Rest::Interval { .. } => unreachable!("those of sets were taken"),
+            };
+            sets.map(|set| (set, *direction))
+        });
+        MembersAhead::look_up_all(sets)?;
         for source in &mut few {
             source.look_up_members()?;
         }
@@ -408,7 +397,7 @@ impl PieceSource {
     fn next_interval(&mut self) -> Result<Option<(Rows, Ordinals)>> {
         let Some(range) = self.next_range()? else { return Ok(None) };
         let len = up_to_multiple(&range, self.direction, self.reader.chunk_rows());
-        let chunk = take_next(&mut range.clone(), self.direction, len);
+        let chunk = self.direction.take_next(&mut range.clone(), len);
         let sequence_end = match self.direction {
             Direction::Forward => range.end,
             Direction::Reverse => chunk.end,
@@ -451,24 +440,25 @@ impl PieceSource {
     /// The rows of an interval that come next side by side, but for those that are left out; `None` at the end. It begins and ends
     /// with rows that are not.
     fn next_range(&mut self) -> Result<Option<Range<u64>>> {
-        let Rest::Interval { window, unseen } = &mut self.rest else {
-            unreachable!("asked for by those of an interval")
-        };
         loop {
-            while window.is_empty() && !unseen.is_empty() {
-                let Some(pruning) = &self.pruning else {
-                    window.push_back(std::mem::take(unseen));
-                    break;
-                };
-                self.interrupt.check()?;
-                let next = take_next(unseen, self.direction, WINDOW_ROWS);
-                *window = pruning.prune(&self.piece, next)?.into();
+            PieceSource::look_at_zones(std::iter::once(&mut *self))?;
+            let Rest::Interval { window, unseen } = &mut self.rest else {
+                unreachable!("asked for by those of an interval")
+            };
+            if self.pruning.is_none() && window.is_empty() && !unseen.is_empty() {
+                window.push_back(std::mem::take(unseen));
             }
             let next = match self.direction {
                 Direction::Forward => window.front_mut(),
                 Direction::Reverse => window.back_mut(),
             };
-            let Some(range) = next else { return Ok(None) };
+            let Some(range) = next else {
+                if unseen.is_empty() {
+                    return Ok(None);
+                }
+                self.interrupt.check()?;
+                continue;
+            };
             let live = match &self.live {
                 None => Some(range.clone()),
                 Some(live) => live.trimmed(range.clone()),
@@ -494,7 +484,7 @@ impl PieceSource {
             Direction::Reverse => (window.back_mut(), Direction::Reverse),
         };
         let range = next.expect("the chunk is a part of it");
-        take_next(range, direction, chunk.end - chunk.start);
+        direction.take_next(range, chunk.end - chunk.start);
         if range.is_empty() {
             match direction {
                 Direction::Forward => window.pop_front(),
@@ -506,7 +496,7 @@ impl PieceSource {
     /// What is read of a range at once from blocks, unless the rows are long.
     fn next_step(&self, range: &Range<u64>) -> Range<u64> {
         let len = up_to_multiple(range, self.direction, self.chunk_rows);
-        take_next(&mut range.clone(), self.direction, len)
+        self.direction.take_next(&mut range.clone(), len)
     }
 
     /// The last rows of an interval, and which they are: as many as take `chunk_bytes`, or those of a block. How many these are is known
@@ -608,22 +598,6 @@ impl PieceSource {
     }
 }
 
-/// Whether the members lie so densely between the first and the last that reading columns of all rows there costs less than
-/// reading the members' blocks. Two pages of postings for each end of each set.
-fn are_dense(sets: &[MembersAhead], columns: usize, piece: &Piece) -> Result<bool> {
-    let members: u64 = sets.iter().map(|set| set.part.len()).sum();
-    if members < DENSE_MIN {
-        return Ok(false);
-    }
-    let (mut first, mut last) = (u64::MAX, 0);
-    for MembersAhead { part, .. } in sets {
-        first = first.min(part.ordinal(piece, part.from)?);
-        last = last.max(part.ordinal(piece, part.to - 1)?);
-    }
-    let share = if columns <= FEW_COLUMNS { DENSE_SHARE } else { DENSE_SHARE_OF_MANY };
-    Ok(members >= (last - first) / share)
-}
-
 impl RowSource for PieceSource {
     fn next_rows(&mut self) -> Result<Option<Rows>> {
         Ok(self.next_chunk()?.map(|(rows, _)| rows))
@@ -649,21 +623,6 @@ impl Rest {
     }
 }
 
-/// Cuts up to `len` ordinals off the end of a range that comes next.
-fn take_next(range: &mut Range<u64>, direction: Direction, len: u64) -> Range<u64> {
-    let len = len.min(range.end - range.start);
-    match direction {
-        Direction::Forward => {
-            range.start += len;
-            range.start - len..range.start
-        }
-        Direction::Reverse => {
-            range.end -= len;
-            range.end..range.end + len
-        }
-    }
-}
-
 /// How many ordinals lie between the end of a range that comes next and a multiple of `step`. So chunks begin
 /// where those did that a block was written of, and fewer blocks are read for two chunks.
 fn up_to_multiple(range: &Range<u64>, direction: Direction, step: u64) -> u64 {
@@ -671,89 +630,4 @@ fn up_to_multiple(range: &Range<u64>, direction: Direction, step: u64) -> u64 {
         Direction::Forward => step - range.start % step,
         Direction::Reverse => (range.end - 1) % step + 1,
     }
-}
-
-impl MembersAhead {
-    fn new(part: Part) -> MembersAhead {
-        MembersAhead { unseen: part.from..part.to, part, ordinals: Vec::new() }
-    }
-
-    /// Looks up all that is listed in postings of some sources of sets, together.
-    fn look_up_all(sources: &mut [&mut PieceSource]) -> Result<()> {
-        let (mut wanted, mut sets) = (Vec::new(), Vec::new());
-        for source in sources {
-            let Rest::Members { sets: of_source, .. } = &mut source.rest else { continue };
-            for MembersAhead { part, unseen, ordinals } in of_source {
-                if let Some(members) = part.members.as_ref().and_then(Members::in_segment) {
-                    wanted.push((members, unseen.clone()));
-                    sets.push((unseen, ordinals, source.direction));
-                }
-            }
-        }
-        let found = SegmentMembers::ordinals_in_each(&wanted)?;
-        for ((unseen, ordinals, direction), found) in sets.into_iter().zip(found) {
-            *ordinals = found;
-            if direction == Direction::Forward {
-                ordinals.reverse();
-            }
-            unseen.start = unseen.end;
-        }
-        Ok(())
-    }
-
-    /// The next ordinal, unless there is none. Those behind it are looked up with it, `ahead` at once.
-    fn peek(&mut self, piece: &Piece, direction: Direction, ahead: u64) -> Result<Option<u32>> {
-        if self.ordinals.is_empty() && !self.unseen.is_empty() {
-            let positions = take_next(&mut self.unseen, direction, ahead);
-            self.part.ordinals(piece, positions, &mut self.ordinals)?;
-            if direction == Direction::Forward {
-                self.ordinals.reverse();
-            }
-        }
-        Ok(self.ordinals.last().copied())
-    }
-
-    /// Takes the next ordinals, as many as `limit` and as there are: what [`next_ordinals`] does of one set.
-    fn take_ordinals(
-        &mut self,
-        piece: &Piece,
-        direction: Direction,
-        limit: usize,
-    ) -> Result<Vec<u32>> {
-        let mut taken = Vec::new();
-        while taken.len() < limit && self.peek(piece, direction, limit as u64)?.is_some() {
-            let rest = self.ordinals.len().saturating_sub(limit - taken.len());
-            taken.extend(self.ordinals.drain(rest..).rev());
-        }
-        Ok(taken)
-    }
-}
-
-/// Takes the next ordinals off the sets, merged; sets are disjoint, so none comes twice.
-fn next_ordinals(
-    piece: &Piece,
-    sets: &mut [MembersAhead],
-    direction: Direction,
-    limit: usize,
-) -> Result<Vec<u32>> {
-    if let [set] = sets {
-        return set.take_ordinals(piece, direction, limit);
-    }
-    // Against the key order the largest ordinal comes first, so its complement is the smallest.
-    let rank = |ordinal: u32| if direction == Direction::Forward { ordinal } else { !ordinal };
-    let mut heads = BinaryHeap::with_capacity(sets.len());
-    for (number, set) in sets.iter_mut().enumerate() {
-        heads.extend(
-            set.peek(piece, direction, MEMBERS_AHEAD)?.map(|head| Reverse((rank(head), number))),
-        );
-    }
-    let mut ordinals = Vec::new();
-    while ordinals.len() < limit {
-        let Some(Reverse((head, number))) = heads.pop() else { break };
-        ordinals.push(rank(head));
-        sets[number].ordinals.pop();
-        let next = sets[number].peek(piece, direction, MEMBERS_AHEAD)?;
-        heads.extend(next.map(|head| Reverse((rank(head), number))));
-    }
-    Ok(ordinals)
 }

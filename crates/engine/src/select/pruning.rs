@@ -28,14 +28,8 @@ impl Pruning {
         (!columns.is_empty()).then_some(Pruning { test, layout, columns })
     }
 
-    /// Cuts some ordinals of a piece down to those that may pass: ascending ranges that do not touch. On
-    /// disk: one statistics page for each index page that the ordinals lie in.
-    pub fn prune(&self, piece: &Piece, ordinals: Range<u64>) -> Result<Vec<Range<u64>>> {
-        let mut kept = self.prune_each(&[(piece, ordinals)])?;
-        Ok(kept.pop().expect("those of one were asked for"))
-    }
-
-    /// The same of each of some pieces. What has to be read is read together.
+    /// Cuts some ordinals of some pieces down to those that may pass: ascending ranges that do not touch, of each piece. On
+    /// disk: one statistics page for each index page that the ordinals lie in; those of all pieces are read together.
     pub fn prune_each(&self, wanted: &[(&Piece, Range<u64>)]) -> Result<Vec<Vec<Range<u64>>>> {
         let is_on_disk = |(piece, _): &&(&Piece, Range<u64>)| piece.segment().is_some();
         let on_disk: Vec<(&Piece, Range<u64>)> =
