@@ -196,7 +196,7 @@ impl SequentialReader {
         Ok(segment.read_some(ordinals, &self.projection, bytes_max, ahead, sequence_end)?)
     }
 
-    /// Notes that it is read with some others, in all so many. Says whether it reads blocks ahead then.
+    /// Limits what it reads ahead to its share among some `readers` that are merged. Says whether it then reads blocks ahead at all.
     pub fn share_blocks_ahead(&mut self, readers: usize) -> bool {
         self.blocks_ahead.share(readers);
         self.columns.is_none() && self.blocks_ahead.is_kept()

@@ -197,7 +197,7 @@ impl BlocksAhead {
         BlocksAhead { bytes_max, ..BlocksAhead::default() }
     }
 
-    /// From now on it is read with some others in all: each has its share of what may be read ahead.
+    /// Limits what is read ahead to this segment's share, where some `segments` are merged. Of more than [`TOGETHER_MAX`] nothing is.
     pub fn share(&mut self, segments: usize) {
         let share = TOGETHER_BYTES / segments.max(1) as u64;
         self.bytes_max = if segments > TOGETHER_MAX { 0 } else { self.bytes_max.min(share) };

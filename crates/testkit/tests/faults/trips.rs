@@ -153,15 +153,21 @@ fn segments_of_other_keys(db: &Database) -> Table {
     table
 }
 
-/// Such segments are read one behind the other, and once took the trips of each.
-#[test]
-fn a_set_of_many_segments_that_share_no_keys_is_read_in_few_trips() {
+/// The folder of such a table, which nothing has open.
+fn closed_segments_of_other_keys() -> SlowDirectory {
     let directory = SlowDirectory::new();
     let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
     let hold = db.hold_maintenance();
     segments_of_other_keys(&db);
     db.close().unwrap();
     drop((hold, db));
+    directory
+}
+
+/// Such segments are read one behind the other, and once took the trips of each.
+#[test]
+fn a_set_of_many_segments_that_share_no_keys_is_read_in_few_trips() {
+    let directory = closed_segments_of_other_keys();
     // About half of the rows of four sets are read together.
     for (teams, most) in [(vec![7], 4.0), (vec![7, 9, 11, 13], 8.0)] {
         let names = teams.iter().map(|&team| EVENTS.team(team));
@@ -276,12 +282,7 @@ fn passes_over_segments_that_share_keys_read_them_together() {
 /// Such segments are read one behind the other.
 #[test]
 fn passes_over_segments_that_share_no_keys_read_them_together() {
-    let directory = SlowDirectory::new();
-    let db = Database::open_in(Arc::new(directory.clone()), Options::default()).unwrap();
-    let hold = db.hold_maintenance();
-    segments_of_other_keys(&db);
-    db.close().unwrap();
-    drop((hold, db));
+    let directory = closed_segments_of_other_keys();
     let by_one = ScanRequest { threads: Some(1), ..Default::default() };
     let column = ScanRequest { columns: Some(vec!["weight".into()]), ..by_one.clone() };
     let reversed = ScanRequest { reverse: true, ..column.clone() };
