@@ -81,8 +81,8 @@ def open(
         ``"os"``: the end of the process, because the operating system has the rows. ``"fsync"``: power loss, because
         the disk has them.
     memory_bytes
-        Memory budget for rows, over all tables. Flushed rows that only snapshots hold are not included
-        (``stats()["snapshot_row_bytes"]``). If all of these together exceed twice the budget, appends slow down.
+        Memory budget for rows, over all tables. Flushed rows that only snapshots or scans hold
+        (``stats()["snapshot_row_bytes"]``) go to files before all rows together exceed the budget.
     cache_bytes
         Memory budget of the page cache. Up to half of it is for index pages, which stay while their segments are
         open: about 0.3 bytes for each row of 100 bytes.

@@ -224,6 +224,7 @@ def test_the_stats_of_a_reader_are_its_own_and_leave_out_what_the_writer_knows(
         "flushes",
         "merges",
         "segments_indexed",
+        "snapshot_spills",
         "rows_written",
         "stall_seconds",
         "merge_stall_seconds",

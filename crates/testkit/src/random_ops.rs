@@ -168,8 +168,12 @@ impl RandomOps {
                 };
             }
             76..79 => self.keep_snapshot(),
-            79..82 => self.compare_kept(),
-            82..86 => self.pin_or_unpin(),
+            79..81 => self.compare_kept(),
+            81..83 => {
+                self.log("spill what snapshots hold");
+                self.database().spill_snapshots().unwrap();
+            }
+            83..86 => self.pin_or_unpin(),
             86..91 => self.read_beside(),
             91..94 => self.rename_or_copy_table(),
             94..96 => self.back_up(),

@@ -105,7 +105,8 @@ fn store_version(
     let mut files: BTreeMap<String, u64> = BTreeMap::new();
     // Held until they are stored: then their files stay.
     let mut held: Vec<Arc<SetPostings>> = Vec::new();
-    for segment in version.segments().chain(named.values().flat_map(|version| version.segments())) {
+    let of_named = named.values().flat_map(|version| version.segments());
+    for segment in version.segments().into_iter().chain(of_named) {
         files.insert(Segment::file_name(segment.id()), segment.bytes());
         if let Some((postings, meta)) = segment.postings_beside() {
             files.insert(SetPostings::file_name(meta.file), meta.bytes);
@@ -123,8 +124,8 @@ fn described(table: &TableVersion, flushed: Lsn) -> ManifestTable {
         name: table.name.to_string(),
         schema: (*table.schema).clone(),
         flushed,
-        segments: table.pieces.iter().filter_map(Piece::segment).map(|s| s.meta()).collect(),
-        erased: table.pieces.iter().filter_map(Piece::erased_of_segment).collect(),
+        segments: table.pieces.now().iter().filter_map(Piece::segment).map(|s| s.meta()).collect(),
+        erased: table.pieces.now().iter().filter_map(Piece::erased_of_segment).collect(),
     }
 }
 
@@ -134,8 +135,8 @@ pub fn pinned(table: &TableVersion) -> PinnedTable {
         table: table.id,
         name: table.name.to_string(),
         schema: (*table.schema).clone(),
-        segments: table.pieces.iter().filter_map(Piece::segment).map(|s| s.meta()).collect(),
-        erased: table.pieces.iter().filter_map(Piece::erased_of_segment).collect(),
+        segments: table.pieces.now().iter().filter_map(Piece::segment).map(|s| s.meta()).collect(),
+        erased: table.pieces.now().iter().filter_map(Piece::erased_of_segment).collect(),
     }
 }
 

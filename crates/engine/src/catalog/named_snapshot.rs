@@ -12,8 +12,7 @@ use drillcore_storage::files::lease::ManifestVersion;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::jobs;
-use crate::maintenance::segment_writing::{Input, Written, write_segments};
+use crate::maintenance::segment_writing::{Input, Written, go_on, within_flush, write_segments};
 use crate::pieces::piece::Piece;
 use crate::schema::name::check_name;
 use crate::state::core::Core;
@@ -104,17 +103,18 @@ fn write_runs(
     on_disk: &mut Vec<TableVersion>,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let go_on = || jobs::go_on(core, interrupt);
+    let go_on = || go_on(core, interrupt);
     for table in version.tables.values() {
-        let is_run = |piece: &Piece| piece.run().is_some();
-        let first_run = table.pieces.iter().position(is_run).unwrap_or(table.pieces.len());
-        let (segments, runs) = table.pieces.split_at(first_run);
+        let pieces = table.pieces.now();
+        // Also one that was spilled, while others were written: no manifest names its file.
+        let first_run = pieces.iter().position(Piece::is_of_run).unwrap_or(pieces.len());
+        let (segments, runs) = pieces.split_at(first_run);
         let mut pieces = segments.to_vec();
         if !runs.is_empty() {
             let lsns = covered(runs.iter().map(Piece::lsns));
             let is_oldest = segments.is_empty();
             let input = Input { pieces: runs.to_vec(), lsns, is_oldest };
-            let within = jobs::within_flush(core, &go_on, &|_| ());
+            let within = within_flush(core, &go_on, &|_| ());
             match write_segments(core, table.id, &table.layout, vec![input], within)? {
                 Written::Nothing(why) => return Err(why),
                 Written::Segments(written) => {
@@ -144,7 +144,7 @@ fn pin(core: &Core, name: &str, version: Version) -> Result<Option<Arc<Version>>
         discard(core, &version);
         return Ok(Some(known));
     }
-    if version.segments().any(|segment| segment.is_to_be_removed()) {
+    if version.segments().iter().any(|segment| segment.is_to_be_removed()) {
         discard(core, &version);
         return Ok(None);
     }
@@ -156,8 +156,8 @@ fn pin(core: &Core, name: &str, version: Version) -> Result<Option<Arc<Version>>
         table: table.id,
         name: table.name.to_string(),
         schema: (*table.schema).clone(),
-        segments: table.pieces.iter().filter_map(Piece::segment).map(|s| s.meta()).collect(),
-        erased: table.pieces.iter().filter_map(Piece::erased_of_segment).collect(),
+        segments: table.pieces.now().iter().filter_map(Piece::segment).map(|s| s.meta()).collect(),
+        erased: table.pieces.now().iter().filter_map(Piece::erased_of_segment).collect(),
     });
     let (lsn, clock) = (version.lsn(), version.clock);
     let edit = Edit::PinSnapshot { name: name.to_string(), lsn, clock, tables: tables.collect() };

@@ -11,7 +11,7 @@ use drillcore_storage::segments::segment::Segment;
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs;
-use crate::maintenance::segment_writing::{Input, Written, write_segments};
+use crate::maintenance::segment_writing::{Input, Written, go_on, within_flush, write_segments};
 use crate::pieces::piece::Piece;
 use crate::schema::difference::difference;
 use crate::schema::name::check_name;
@@ -112,6 +112,8 @@ pub fn drop_table(core: &Core, id: TableId, name: &str) -> Result<()> {
     // Runs that a job works on are given back by the job.
     let free = table.runs.iter().filter(|slot| !slot.taken);
     state.buffered_bytes -= free.map(|slot| slot.piece.bytes()).sum::<u64>();
+    let runs: Vec<_> = table.runs.iter().map(|slot| slot.piece.clone()).collect();
+    state.note_left(id, &runs);
     let replaced = state.reshaped();
     core.wake_all();
     drop(state);
@@ -233,13 +235,14 @@ fn written(
     table: &TableVersion,
     interrupt: &Interrupt,
 ) -> Result<Vec<Arc<Segment>>> {
-    if table.pieces.is_empty() {
+    let pieces = table.pieces.now();
+    if pieces.is_empty() {
         return Ok(Vec::new());
     }
-    let lsns = covered(table.pieces.iter().map(Piece::lsns));
-    let input = Input { pieces: table.pieces.to_vec(), lsns, is_oldest: true };
-    let go_on = || jobs::go_on(core, interrupt);
-    let within = jobs::within_flush(core, &go_on, &|_| ());
+    let lsns = covered(pieces.iter().map(Piece::lsns));
+    let input = Input { pieces: pieces.to_vec(), lsns, is_oldest: true };
+    let go_on = || go_on(core, interrupt);
+    let within = within_flush(core, &go_on, &|_| ());
     match write_segments(core, id, &table.layout, vec![input], within)? {
         Written::Nothing(why) => Err(why),
         // What is known of their rows is of the other table.

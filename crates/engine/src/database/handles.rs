@@ -17,6 +17,7 @@ use crate::calls::progress::Progress;
 use crate::catalog::named_snapshot;
 use crate::catalog::tables::{self, Known};
 use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::spilling::spill_all;
 use crate::read::snapshot::{Snapshot, TableSnapshot};
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
@@ -401,6 +402,13 @@ impl Database {
             core.state().holds += 1;
         }
         MaintenanceHold { core }
+    }
+
+    /// Writes the rows in memory that only snapshots hold to files, and has the snapshots go on with these.
+    // For tests.
+    #[doc(hidden)]
+    pub fn spill_snapshots(&self) -> Result<()> {
+        spill_all(&*self.core()?.begin()?)
     }
 
     /// What writes.

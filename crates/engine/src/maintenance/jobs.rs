@@ -23,8 +23,11 @@ use crate::maintenance::fresh_pieces::FreshPieces;
 use crate::maintenance::merge_choice::small_bytes;
 use crate::maintenance::progress::{FlushProgress, MergeProgress};
 use crate::maintenance::room::Spare;
-use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
+use crate::maintenance::segment_writing::{
+    Input, Within, Written, go_on, within_flush, write_segments,
+};
 use crate::maintenance::set_indexing;
+use crate::maintenance::spilling::spill;
 use crate::maintenance::yield_points::{Urgent, YieldPoints};
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
@@ -32,14 +35,8 @@ use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::put_off::{Done, PutOff};
 use crate::state::slots::{covered, pieces_of, release, replace};
+use crate::state::spilling::Held;
 use crate::state::table_state::TableState;
-
-/// Parts of `segment_bytes` that a thread should have of a flush, where several share it, or of `memory_bytes`, if that is
-/// less, ...
-const FLUSH_PARTS: u64 = 64;
-const FLUSH_PARTS_OF_MEMORY: u64 = 32;
-/// ... but never fewer bytes than this. Of a merge, which fewer wait for, a thread should have [`small_bytes`].
-const FLUSH_BYTES_MIN: u64 = 1 << 20;
 
 /// A piece of background work with its inputs.
 pub enum Job {
@@ -57,16 +54,8 @@ pub enum Job {
     },
     /// `rows_done` shows how far it is.
     Index { table: TableId, segment: Arc<Segment>, indexed: IndexedSets, rows_done: Arc<AtomicU64> },
-}
-
-impl Job {
-    fn table(&self) -> TableId {
-        let (Job::CompactRuns { table, .. }
-        | Job::Flush { table, .. }
-        | Job::Merge { table, .. }
-        | Job::Index { table, .. }) = self;
-        *table
-    }
+    /// Rows go to files that only snapshots hold.
+    Spill { held: Held },
 }
 
 /// Segments that become one level; no segment between them in their list has keys between theirs.
@@ -74,23 +63,6 @@ pub struct MergeGroup {
     pub segments: Vec<Arc<Segment>>,
     /// No older segment has keys between theirs, so tombstones have nothing left to hide.
     pub is_oldest: bool,
-}
-
-/// What bounds the writing of runs.
-pub fn within_flush<'a>(
-    core: &Core,
-    go_on: &'a (dyn Fn() -> Result<()> + Sync),
-    written: &'a (dyn Fn(u64) + Sync),
-) -> Within<'a> {
-    let of_memory = core.options.memory_bytes / FLUSH_PARTS_OF_MEMORY;
-    let of_segment = core.options.segment_bytes / FLUSH_PARTS;
-    Within {
-        spare: Spare::Commits,
-        go_on,
-        written,
-        threads: core.options.maintenance_threads,
-        bytes_per_thread: of_segment.min(of_memory).max(FLUSH_BYTES_MIN),
-    }
 }
 
 /// A job whose inputs are out of play until it is installed or dropped. It is under way until then, so closing
@@ -157,6 +129,7 @@ impl<'a> Picked<'a> {
                 };
                 set_indexing::index(core, *table, segment, indexed, &rows_done)
             }
+            Job::Spill { held } => spill(core, held),
         };
         self.is_done = matches!(done, Ok(Done::Installed));
         if let Ok(done) = &done {
@@ -192,7 +165,7 @@ impl Drop for Picked<'_> {
 fn note(core: &Core, job: &Job, done: &Done) {
     let mut state = core.state();
     let (table, is_flush) = match job {
-        Job::CompactRuns { .. } => return,
+        Job::CompactRuns { .. } | Job::Spill { .. } => return,
         Job::Flush { table, .. } => (table, true),
         Job::Merge { table, .. } | Job::Index { table, .. } => (table, false),
     };
@@ -254,6 +227,7 @@ fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>], reserved: u64) -
         let entry = state.tables.get_mut(&table).expect("looked up above");
         let slot = compacted.map(|run| fresh.slot(0, run, entry));
         replace(&mut entry.runs, runs, slot.into_iter().collect());
+        state.note_left(table, runs);
     }
     let replaced = state.changed(table);
     drop(state);
@@ -340,6 +314,7 @@ fn flush(
     state.counts.flushes += 1;
     state.counts.rows_written += segments.iter().map(|segment| segment.rows()).sum::<u64>();
     state.buffered_bytes -= total_bytes(runs);
+    state.note_left(table, runs);
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
     if let Some(lsns) = lsns {
         replace(&mut entry.runs, runs, Vec::new());
@@ -400,6 +375,7 @@ fn merge(
         written: &written,
         threads: core.options.maintenance_threads,
         bytes_per_thread: small_bytes(core),
+        segment_bytes: core.options.segment_bytes,
     };
     let merged = match write_segments(core, table, &layout, inputs.collect(), within)? {
         Written::Segments(merged) => merged,
@@ -545,12 +521,6 @@ fn check_not_called_for(core: &Core, table: TableId) -> Result<()> {
     }
 }
 
-/// Whether to go on with what need not be finished.
-pub fn go_on(core: &Core, interrupt: &Interrupt) -> Result<()> {
-    interrupt.check()?;
-    core.state().check_not_closing()
-}
-
 fn layout(core: &Core, table: TableId) -> Option<Layout> {
     core.state().tables.get(&table).map(|entry| entry.layout.clone())
 }
@@ -566,14 +536,21 @@ fn all_segments(groups: &[MergeGroup]) -> impl Iterator<Item = &Segment> {
 
 /// Puts the inputs of a failed job back into play. Those of a dropped table are gone for good.
 fn give_back(core: &Core, job: &Job) {
-    if let Job::Index { table, segment, .. } = job {
-        return set_indexing::give_back(core, *table, segment);
-    }
-    let mut state = core.state();
-    state.worklist.add(job.table());
-    state.resting.watch(job.table());
+    let mut state = match job {
+        Job::Index { table, segment, .. } => {
+            return set_indexing::give_back(core, *table, segment);
+        }
+        // It says by itself when it is tried again.
+        Job::Spill { .. } => return,
+        Job::CompactRuns { table, .. } | Job::Flush { table, .. } | Job::Merge { table, .. } => {
+            let mut state = core.state();
+            state.worklist.add(*table);
+            state.resting.watch(*table);
+            state
+        }
+    };
     match job {
-        Job::Index { .. } => unreachable!("handled above"),
+        Job::Index { .. } | Job::Spill { .. } => unreachable!("handled above"),
         Job::CompactRuns { table, runs, reserved } => {
             state.give_back_reserved(*reserved);
             give_back_runs(&mut state, *table, runs);

@@ -9,6 +9,7 @@ pub mod segment_writing;
 pub mod fresh_pieces;
 pub mod set_indexing;
 pub mod compacted_run;
+pub mod spilling;
 pub mod jobs;
 pub mod run_compaction;
 pub mod scheduler;

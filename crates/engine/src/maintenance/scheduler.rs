@@ -23,6 +23,7 @@ use crate::maintenance::run_compaction::{
     FLUSH_START_SHARE, compacted_run_bytes_max, is_worth_compacting, pick_compaction_at_rest,
     pick_compaction_for_reads, pick_run_compaction, room_for_reads,
 };
+use crate::maintenance::spilling::is_too_much_held;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::levels::{hides_older, levels};
@@ -91,6 +92,7 @@ fn is_for_workers(core: &Core, state: &State, table: TableId, visible: Lsn) -> b
     };
     state.resting.is_unwatched()
         || is_memory_full(core, state)
+        || is_too_much_held(core, state)
         || is_log_full(core)
         || state.tables.get(&table).is_some_and(needs_one)
 }
@@ -369,6 +371,9 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
         if job.is_some() {
             return job;
         }
+    }
+    if is_too_much_held(core, state) && state.spilling.begin(now) {
+        return Some(Job::Spill { held: state.held() });
     }
     if is_log_full(core) {
         let behind = state.tables.iter().filter(|(_, table)| may_flush(table));

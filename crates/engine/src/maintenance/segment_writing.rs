@@ -37,6 +37,13 @@ const LOOK_BYTES: u64 = 1 << 20;
 /// Ordinals of a segment are 32-bit. Partitions are about equal only, so they are made of fewer rows than that.
 const PARTITION_ROWS_MAX: u64 = 1 << 30;
 
+/// Parts of `segment_bytes` that a thread should have of a flush, where several share it, or of `memory_bytes`, if that is
+/// less, ...
+const FLUSH_PARTS: u64 = 64;
+const FLUSH_PARTS_OF_MEMORY: u64 = 32;
+/// ... but never fewer bytes than this. Of a merge, which fewer wait for, a thread should have [`small_bytes`].
+const FLUSH_BYTES_MIN: u64 = 1 << 20;
+
 /// Pieces that become one level.
 pub struct Input {
     pub pieces: Vec<Piece>,
@@ -67,6 +74,32 @@ pub struct Within<'a> {
     pub threads: usize,
     /// ... if each has at least this many bytes of input.
     pub bytes_per_thread: u64,
+    /// How long a segment may be.
+    pub segment_bytes: u64,
+}
+
+/// What bounds the writing of runs.
+pub fn within_flush<'a>(
+    core: &Core,
+    go_on: &'a (dyn Fn() -> Result<()> + Sync),
+    written: &'a (dyn Fn(u64) + Sync),
+) -> Within<'a> {
+    let of_memory = core.options.memory_bytes / FLUSH_PARTS_OF_MEMORY;
+    let of_segment = core.options.segment_bytes / FLUSH_PARTS;
+    Within {
+        spare: Spare::Commits,
+        go_on,
+        written,
+        threads: core.options.maintenance_threads,
+        bytes_per_thread: of_segment.min(of_memory).max(FLUSH_BYTES_MIN),
+        segment_bytes: core.options.segment_bytes,
+    }
+}
+
+/// Whether to go on with what need not be finished.
+pub fn go_on(core: &Core, interrupt: &Interrupt) -> Result<()> {
+    interrupt.check()?;
+    core.state().check_not_closing()
 }
 
 /// Rows that become one segment, and of which input they are.
@@ -162,7 +195,7 @@ pub fn write_segments(
 
 /// Cuts inputs between keys, so that no segment is longer than it should be, and all threads have some of the work.
 fn partitions(core: &Core, inputs: &[Input], within: &Within<'_>) -> Result<Vec<Partition>> {
-    let bytes_max = core.options.segment_bytes.max(1);
+    let bytes_max = within.segment_bytes.max(1);
     let mut partitions = Vec::new();
     for (number, input) in inputs.iter().enumerate() {
         let whole = Selected::whole(input.pieces.clone().into());

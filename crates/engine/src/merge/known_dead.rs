@@ -175,7 +175,7 @@ mod tests {
         table.delete(&[ids(10..30)]).unwrap();
         let snapshot = table.snapshot().unwrap();
         let version = snapshot.table();
-        let (layout, pieces) = (&version.layout, &version.pieces);
+        let (layout, pieces) = (&version.layout, &version.pieces.now());
         let nothing = KnownDead::of(layout, pieces, version.lsn, false);
         assert_eq!(nothing.steps_per_draw(pieces), READ_STEPS + LOOKUP_STEPS);
         assert_eq!(snapshot.rows().unwrap(), 80);

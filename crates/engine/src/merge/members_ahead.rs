@@ -40,6 +40,18 @@ impl MembersAhead {
         self.part.len()
     }
 
+    /// Lists what has not been looked up of a run, so that it need not be held.
+    pub fn let_go_of(&mut self, piece: &Piece) -> Result<()> {
+        if matches!(self.part.members, Some(Members::Run(_))) {
+            let mut listed = Vec::new();
+            self.part.ordinals(piece, self.unseen.clone(), &mut listed)?;
+            self.unseen = 0..listed.len() as u64;
+            (self.part.from, self.part.to) = (0, self.unseen.end);
+            self.part.members = Some(Members::Listed(listed.into()));
+        }
+        Ok(())
+    }
+
     /// Looks up all that is listed in postings of some sets, together, each with the direction in which it is read.
     pub fn look_up_all<'s>(
         sets: impl Iterator<Item = (&'s mut MembersAhead, Direction)>,

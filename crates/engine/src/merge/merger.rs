@@ -29,6 +29,14 @@ pub trait RowSource: Send {
     {
         Ok(false)
     }
+
+    /// Goes on with the file of a run that was spilled, and gives the last `rest` rows anew, if it reads such a run.
+    ///
+    /// # Errors
+    /// Why the file cannot be read: the source goes on with the run.
+    fn let_go_of_spilled(&mut self, _rest: usize) -> Result<Option<Rows>> {
+        Ok(None)
+    }
 }
 
 /// Which way keys run.
@@ -210,6 +218,16 @@ impl<S: RowSource> Merger<S> {
         self.gather()
     }
 
+    /// Has the sources go on with the files of runs that were spilled, between two batches. One whose file cannot be read goes on with the
+    /// run.
+    pub fn let_go_of_spilled(&mut self) {
+        for head in &mut self.sources {
+            if let Ok(Some(rows)) = head.source.let_go_of_spilled(head.len - head.at) {
+                head.put(Some(rows), self.direction);
+            }
+        }
+    }
+
     /// Loads the next batch of a source. Others come to the end of theirs soon, so what these need is read with it.
     #[inline(never)]
     fn load(&mut self, source: usize) -> Result<()> {
@@ -378,7 +396,14 @@ impl<S: RowSource> Head<S> {
     }
 
     fn load(&mut self, direction: Direction) -> Result<()> {
-        self.rows = self.source.next_rows()?;
+        let rows = self.source.next_rows()?;
+        self.put(rows, direction);
+        Ok(())
+    }
+
+    /// Goes on with other rows.
+    fn put(&mut self, rows: Option<Rows>, direction: Direction) {
+        self.rows = rows;
         self.at = 0;
         self.part = None;
         self.len = self.rows.as_ref().map_or(0, Rows::len);
@@ -391,7 +416,6 @@ impl<S: RowSource> Head<S> {
             },
         };
         self.take_words(direction);
-        Ok(())
     }
 
     /// Takes the words of the current key and of those behind it.

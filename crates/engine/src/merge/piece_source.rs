@@ -29,6 +29,8 @@ const WINDOW_ROWS: u64 = 1 << 16;
 pub struct PieceSource {
     piece: Piece,
     projection: Projection,
+    /// What is projected of a segment, if the rows are read in the types in which a run holds them.
+    in_stored_types: Option<Projection>,
     reader: SequentialReader,
     /// Rows read at once from blocks, and their bytes of keys and strings.
     chunk_rows: u64,
@@ -43,6 +45,8 @@ pub struct PieceSource {
     live: Option<LiveRows>,
     pruning: Option<Pruning>,
     interrupt: Interrupt,
+    /// Of a run, the rows that were given last.
+    given: Option<Ordinals>,
     /// The last key read, where the order of keys is checked.
     last_key: Option<Vec<u8>>,
 }
@@ -104,6 +108,7 @@ impl PieceSource {
             reader: SequentialReader::of_rows(piece.clone(), projection.clone()),
             piece,
             projection,
+            in_stored_types: None,
             chunk_rows: CHUNK_ROWS,
             chunk_bytes: byte_bounds::chunk(),
             rows_of_chunk: u64::MAX,
@@ -113,6 +118,7 @@ impl PieceSource {
             live: None,
             pruning: None,
             interrupt: Interrupt::never(),
+            given: None,
             last_key: None,
         }
     }
@@ -259,7 +265,8 @@ impl PieceSource {
     /// codes of texts, and narrow numbers.
     pub fn in_held_types(mut self) -> PieceSource {
         if let Some(run) = self.piece.run() {
-            self.projection = run.held_rows().in_held_types(&self.projection);
+            let in_held_types = run.held_rows().in_held_types(&self.projection);
+            self.in_stored_types = Some(std::mem::replace(&mut self.projection, in_held_types));
             self.reader = SequentialReader::of_rows(self.piece.clone(), self.projection.clone());
         }
         self
@@ -600,7 +607,32 @@ impl PieceSource {
 
 impl RowSource for PieceSource {
     fn next_rows(&mut self) -> Result<Option<Rows>> {
-        Ok(self.next_chunk()?.map(|(rows, _)| rows))
+        let chunk = self.next_chunk()?;
+        let (rows, ordinals) = chunk.unzip();
+        self.given = ordinals.filter(|_| self.piece.run().is_some());
+        Ok(rows)
+    }
+
+    fn let_go_of_spilled(&mut self, rest: usize) -> Result<Option<Rows>> {
+        if !self.piece.is_spilled() {
+            return Ok(None);
+        }
+        let piece = self.piece.where_it_lies();
+        let projection = self.in_stored_types.as_ref().unwrap_or(&self.projection).clone();
+        let again = match &self.given {
+            Some(given) if rest > 0 => {
+                let rest = given.last(rest, self.direction);
+                Some(piece.fetch(&rest, &projection, &self.interrupt)?)
+            }
+            _ => None,
+        };
+        if let Rest::Members { sets, .. } = &mut self.rest {
+            sets.iter_mut().try_for_each(|set| set.let_go_of(&self.piece))?;
+        }
+        self.reader = SequentialReader::of_rows(piece.clone(), projection.clone());
+        (self.piece, self.projection) = (piece, projection);
+        (self.in_stored_types, self.given) = (None, None);
+        Ok(again)
     }
 
     /// Those of intervals in segments, unless they are many or the system reads ahead by itself.
@@ -614,6 +646,22 @@ impl RowSource for PieceSource {
             PieceSource::read_blocks_ahead(sources)?;
         }
         Ok(is_worth)
+    }
+}
+
+impl Ordinals {
+    /// The last of them, in order.
+    fn last(&self, count: usize, direction: Direction) -> Vec<u32> {
+        match (self, direction) {
+            (Ordinals::Listed(ordinals), _) => ordinals[ordinals.len() - count..].to_vec(),
+            (Ordinals::Interval(range), Direction::Forward) => {
+                (range.end - count as u64..range.end).map(|ordinal| ordinal as u32).collect()
+            }
+            (Ordinals::Interval(range), Direction::Reverse) => {
+                let last = range.start..range.start + count as u64;
+                last.rev().map(|ordinal| ordinal as u32).collect()
+            }
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Piece {
     pub array: SortedArray,
     pub erased: Option<Arc<ErasedRows>>,
     pub liveness: Arc<KnownLiveness>,
+    /// Whether its segment is no part of the table, but holds the rows of a run that was spilled.
+    pub is_spilled_run: bool,
 }
 
 /// Where the rows of a piece lie.
@@ -84,17 +86,40 @@ impl SortedArray {
 
 impl From<Arc<Run>> for Piece {
     fn from(run: Arc<Run>) -> Piece {
-        Piece { array: SortedArray::Run(run), erased: None, liveness: Arc::default() }
+        Piece::of(SortedArray::Run(run))
     }
 }
 
 impl From<Arc<Segment>> for Piece {
     fn from(segment: Arc<Segment>) -> Piece {
-        Piece { array: SortedArray::Segment(segment), erased: None, liveness: Arc::default() }
+        Piece::of(SortedArray::Segment(segment))
     }
 }
 
 impl Piece {
+    fn of(array: SortedArray) -> Piece {
+        Piece { array, erased: None, liveness: Arc::default(), is_spilled_run: false }
+    }
+
+    /// Whether it was in memory when it was shown first: it is in no segment of the table.
+    pub fn is_of_run(&self) -> bool {
+        self.is_spilled_run || self.run().is_some()
+    }
+
+    /// Whether it is a run of which a file has the rows, too.
+    pub fn is_spilled(&self) -> bool {
+        self.run().is_some_and(|run| run.spilled().is_some())
+    }
+
+    /// The same rows from the file that a run was spilled to, if it was: else this one.
+    pub fn where_it_lies(&self) -> Piece {
+        let spilled = self.run().and_then(|run| run.spilled()).cloned();
+        match spilled.map(SortedArray::Segment) {
+            Some(array) => Piece { array, is_spilled_run: true, ..self.clone() },
+            None => self.clone(),
+        }
+    }
+
     /// Rows that it stores, also those that were erased.
     pub fn rows(&self) -> u64 {
         match &self.array {

@@ -6,8 +6,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::BooleanArray;
 use arrow_schema::DataType;
@@ -17,6 +18,7 @@ use drillcore_format::key::{Bound, KeyFences, Keys, RankSearch};
 use drillcore_format::rows::{CodedTexts, Layout, Projection, Rows};
 use drillcore_storage::few::Few;
 use drillcore_storage::segments::lookup::Hits;
+use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::segments::sequence::End;
 use parking_lot::Mutex;
 
@@ -57,6 +59,19 @@ pub struct Run {
     /// Of the sets that were drawn from by weight.
     member_weights: MemberWeights,
     meter: MemoryMeter,
+    /// In which its rows were laid out.
+    layout: Layout,
+    spilled: Spilled,
+}
+
+/// The segment with the same rows, once there is one.
+#[derive(Default)]
+struct Spilled(OnceLock<Arc<Segment>>);
+
+impl fmt::Debug for Spilled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Spilled").field(&self.0.get().map(|segment| segment.id())).finish()
+    }
 }
 
 /// The earliest time in a run.
@@ -83,7 +98,6 @@ struct Spelled {
 
 /// A run before it has its place in the commit order.
 pub struct UncommittedRun {
-    layout: Layout,
     run: Arc<Run>,
 }
 
@@ -133,8 +147,10 @@ impl UncommittedRun {
             extremes: Mutex::default(),
             member_weights: MemberWeights::default(),
             meter: meter.clone(),
+            layout: layout.clone(),
+            spilled: Spilled::default(),
         };
-        Ok(UncommittedRun { layout: layout.clone(), run: Arc::new(run) })
+        Ok(UncommittedRun { run: Arc::new(run) })
     }
 
     /// The number of rows.
@@ -144,7 +160,7 @@ impl UncommittedRun {
 
     /// The rows, as they will be logged.
     pub fn logged_rows(&self) -> Rows {
-        self.run.rows.project(&self.layout.all(), 0..self.run.rows.len())
+        self.run.rows.project(&self.run.layout.all(), 0..self.run.rows.len())
     }
 
     pub fn bytes(&self) -> u64 {
@@ -238,6 +254,11 @@ impl Run {
         self.lsns
     }
 
+    /// The columns that it was made with: those that were added later it lacks.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// The earliest time, if rows expired when the run was made.
     pub fn earliest(&self) -> Option<Earliest> {
         self.earliest
@@ -246,6 +267,18 @@ impl Run {
     /// Bytes of all arrays of the run.
     pub fn bytes(&self) -> u64 {
         self.charge.bytes()
+    }
+
+    /// Notes a segment with the same rows in the same order. Whoever holds the run for long goes on with that.
+    pub fn spill_to(&self, segment: Arc<Segment>) {
+        debug_assert_eq!((segment.rows(), segment.lsns()), (self.rows(), self.lsns));
+        // Where there is one already, that is as good.
+        let _ = self.spilled.0.set(segment);
+    }
+
+    /// The segment that has its rows, too, if it was [spilled](Run::spill_to).
+    pub fn spilled(&self) -> Option<&Arc<Segment>> {
+        self.spilled.0.get()
     }
 
     /// The ordinal of the first row at or past `bound`. O(log rows).
@@ -442,6 +475,8 @@ impl Run {
             extremes: Mutex::default(),
             member_weights: MemberWeights::default(),
             meter: self.meter.clone(),
+            layout: self.layout.clone(),
+            spilled: Spilled::default(),
         }
     }
 
@@ -484,7 +519,7 @@ impl Run {
         self.rows.key_codes().is_some()
     }
 
-    /// [`Run::slice`] with some columns of the key, by their positions, in place of keys, which need not be spelled then.
+    /// [`Run::slice`], all of it copied, with some columns of the key, by their positions, in place of keys, which need not be spelled then.
     pub fn slice_by_columns(
         &self,
         ordinals: Range<u64>,
@@ -498,7 +533,9 @@ impl Run {
         let column = |&at: &usize| Ok((at, layout.decode_key(&held, at)?));
         let key = key.iter().map(column).collect::<Result<_>>()?;
         let values = Projection { keys: false, ..projection.clone() };
-        let values = self.rows.project(&values, range);
+        // A batch that shared them would keep all of the run in memory.
+        let rows: Vec<u32> = range.map(|row| row as u32).collect();
+        let values = self.rows.project_rows(&values, &rows);
         Ok(Rows::of_columns(values.len(), key, values.values().to_vec()))
     }
 

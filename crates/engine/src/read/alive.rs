@@ -27,7 +27,8 @@ impl TableSnapshot {
     /// What is known of which rows are dead.
     pub(crate) fn known_dead(&self) -> Arc<KnownDead> {
         let TableVersion { layout, pieces, lsn, liveness, .. } = self.table();
-        let find = || Arc::new(KnownDead::of(layout, pieces, *lsn, self.keeps_liveness()));
+        let pieces = pieces.now();
+        let find = || Arc::new(KnownDead::of(layout, &pieces, *lsn, self.keeps_liveness()));
         liveness.known.lock().get_or_insert_with(find).clone()
     }
 
@@ -45,7 +46,7 @@ impl TableSnapshot {
         if let Some(alive) = liveness.alive.get() {
             return Ok(Some(alive));
         }
-        if steps(pieces, &self.known_dead()) > steps_without {
+        if steps(&pieces.now(), &self.known_dead()) > steps_without {
             self.note_steps(steps_without);
             return Ok(None);
         }
@@ -59,6 +60,7 @@ impl TableSnapshot {
     /// Which rows of each piece are alive and were not erased, `None` for all.
     pub(crate) fn alive(&self, interrupt: &Interrupt) -> Result<&[Option<Arc<AliveRows>>]> {
         let TableVersion { layout, pieces, lsn, liveness, .. } = self.table();
+        let pieces = pieces.now();
         if let Some(alive) = liveness.alive.get() {
             return Ok(alive);
         }
@@ -72,7 +74,7 @@ impl TableSnapshot {
         if let Some(alive) = liveness.alive.get() {
             return Ok(alive);
         }
-        let found = find_dead(layout, pieces, &self.known_dead(), *lsn, interrupt)?;
+        let found = find_dead(layout, pieces.all(), &self.known_dead(), *lsn, interrupt)?;
         liveness.demand.steps.store(0, Ordering::Relaxed);
         let alive =
             pieces.iter().zip(&found).map(|(piece, found)| unerased(piece, found)).collect();
@@ -91,7 +93,7 @@ impl TableSnapshot {
         let before = demand.steps.fetch_add(steps_taken.min(STEPS_MAX), Ordering::Relaxed);
         if liveness.alive.get().is_some()
             || !self.keeps_liveness()
-            || before.saturating_add(steps_taken) < steps(pieces, &self.known_dead())
+            || before.saturating_add(steps_taken) < steps(&pieces.now(), &self.known_dead())
         {
             return;
         }

@@ -30,12 +30,15 @@ impl TableSnapshot {
         // But for the test.
         let indexes_suffice = self.indexes_suffice(None);
         match &question.test {
-            None if indexes_suffice && question.scope.takes_a_pass(&self.table().pieces) => {
+            None if indexes_suffice && question.scope.takes_a_pass(&self.table().pieces.now()) => {
                 let TableVersion { layout, pieces, passed, .. } = self.table();
+                let pieces = pieces.now();
                 match passed.get(&question) {
                     Some(known) => Ok(known.len()),
                     // Only the number was asked for, so the list of rows is not kept.
-                    None => Ok(question.scope.select(layout, pieces.clone(), interrupt)?.len()),
+                    None => {
+                        Ok(question.scope.select(layout, pieces.all().clone(), interrupt)?.len())
+                    }
                 }
             }
             // Listing what passes would take memory, and counting it does not.
@@ -62,11 +65,12 @@ impl TableSnapshot {
         interrupt: &Interrupt,
     ) -> Result<Option<u64>> {
         let TableVersion { layout, pieces, schema, .. } = self.table();
+        let pieces = pieces.now();
         let scope = selection.check(schema)?.scope;
-        if scope.takes_a_pass(pieces) {
+        if scope.takes_a_pass(&pieces) {
             return Ok(None);
         }
-        Ok(Some(scope.select(layout, pieces.clone(), interrupt)?.len()))
+        Ok(Some(scope.select(layout, pieces.all().clone(), interrupt)?.len()))
     }
 
     /// The exact number of events folded into the selected rows of a rollup table, from running sums unless

@@ -113,7 +113,7 @@ impl TableSnapshot {
         let is_deleted = |hits: &Hits| {
             with_flag.is_some() && hits.rows.value(0).as_boolean().value(hits.found[0].1 as usize)
         };
-        let found = lookup.newest_of_one(&self.table().pieces, 0)?;
+        let found = lookup.newest_of_one(&self.table().pieces.now(), 0)?;
         let Some(Hits { rows, found, .. }) = found.filter(|hits| !is_deleted(hits)) else {
             return Ok(Found { rows: no_rows(layout, columns), positions: vec![None] });
         };
@@ -181,7 +181,7 @@ impl TableSnapshot {
         // Keys, and any column of strings: if all are full, one of them is more than full.
         let bytes_max = byte_bounds::array().saturating_mul(read.values.len() + 1);
         let lookup = KeyLookup { keys, projection: read, bytes_max, interrupt };
-        let pieces = &self.table().pieces;
+        let pieces = &**self.table().pieces.now();
         let mut bytes = 0;
         for hits in lookup.newest(pieces, &asked)? {
             if pieces[hits.of].segment().is_some() {

@@ -4,6 +4,7 @@ pub mod snapshot;
 pub mod alive;
 pub mod resolved;
 pub mod partition;
+pub mod held_scan;
 pub mod scan_ahead;
 pub mod scan;
 pub mod grouped_weights;

@@ -19,6 +19,7 @@ use crate::merge::piece_source::PieceSource;
 use crate::pieces::weight_index::no_weight;
 use crate::policy::fold::Fold;
 use crate::policy::table_policy::TablePolicy;
+use crate::select::held_pieces::HeldSelected;
 use crate::select::partitioning::{PARTITION_BYTES, partition_by_keys, partitions_worth};
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
@@ -84,7 +85,7 @@ struct TestPlace {
 #[derive(Clone)]
 #[must_use]
 pub struct KeyPartition {
-    selected: Arc<Selected>,
+    selected: Arc<HeldSelected>,
     plan: Arc<ScanPlan>,
 }
 
@@ -169,12 +170,12 @@ impl ScanPlan {
 
 impl KeyPartition {
     pub(crate) fn new(selected: Arc<Selected>, plan: ScanPlan) -> KeyPartition {
-        KeyPartition { selected, plan: Arc::new(plan) }
+        KeyPartition { selected: HeldSelected::new(selected, &plan.memory), plan: Arc::new(plan) }
     }
 
     /// The rows that indexes find, of which some may be dead, fold or fail the test.
     pub fn candidates(&self) -> u64 {
-        self.selected.len()
+        self.selected.now().len()
     }
 
     /// The most rows wanted of it.
@@ -204,7 +205,7 @@ impl KeyPartition {
 
     /// How many partitions it is worth cutting into, at least one: each of `rows`, if that is given.
     pub(crate) fn worth(&self, rows: Option<u64>) -> usize {
-        partitions_worth(&self.selected, rows)
+        partitions_worth(&self.selected.now(), rows)
     }
 
     /// Rows of a partition for threads that share the scan, where these have few bytes each: to cut a partition off takes looks at
@@ -232,9 +233,10 @@ impl KeyPartition {
     /// Up to `count` partitions in the order of the scan, none of them empty.
     pub(crate) fn partition_by_keys(&self, count: usize) -> Result<Vec<KeyPartition>> {
         let mut partitions: Vec<KeyPartition> =
-            partition_by_keys(&self.selected, count, &self.plan.interrupt)?
+            partition_by_keys(&self.selected.now(), count, &self.plan.interrupt)?
                 .into_iter()
-                .map(|selected| KeyPartition { selected: selected.into(), plan: self.plan.clone() })
+                .map(|selected| HeldSelected::new(selected.into(), &self.plan.memory))
+                .map(|selected| KeyPartition { selected, plan: self.plan.clone() })
                 .collect();
         if self.plan.direction == Direction::Reverse {
             partitions.reverse();
@@ -245,10 +247,10 @@ impl KeyPartition {
     /// Starts to read it, in the thread that asks for batches.
     pub(crate) fn start(&self) -> PartitionScan {
         let ScanPlan { read, direction, pruning, interrupt, .. } = &*self.plan;
-        let sources =
-            PieceSource::of(&self.selected, read, *direction, pruning.as_ref(), interrupt);
+        let selected = self.selected.now();
+        let sources = PieceSource::of(&selected, read, *direction, pruning.as_ref(), interrupt);
         let (numbers, sources): (Vec<usize>, Vec<PieceSource>) = sources.unzip();
-        let pieces = self.selected.pieces();
+        let pieces = selected.pieces();
         let ends: Vec<_> = numbers.iter().map(|&number| pieces[number].key_ends()).collect();
         let mut sources: Vec<Option<PieceSource>> = sources.into_iter().map(Some).collect();
         let mut take = |at: usize| sources[at].take().expect("each is in one group");
@@ -290,6 +292,22 @@ impl PartitionScan {
             Some(passes) => passes.set_indices().map(|row| events[row]).collect(),
         };
         Ok(Some((batch, events)))
+    }
+
+    /// Goes on with the files of runs that were spilled. A run whose file cannot be read just now is held on to.
+    pub fn let_go_of_spilled(&mut self) {
+        let waiting = self.later.iter_mut().flatten();
+        let current = match &mut self.source {
+            Some(Source::Merged(merger)) => {
+                merger.let_go_of_spilled();
+                None
+            }
+            Some(Source::Alone(source)) => Some(&mut **source),
+            None => None,
+        };
+        for source in waiting.chain(current) {
+            let _ = source.let_go_of_spilled(0);
+        }
     }
 
     fn next_shown(&mut self) -> Result<Option<(RecordBatch, Stored)>> {

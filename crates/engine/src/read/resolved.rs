@@ -117,12 +117,12 @@ impl TableSnapshot {
     /// What indexes find, in an upsert table dead rows among it. Everything is selected once a version.
     pub(crate) fn candidates(&self, scope: &Scope, interrupt: &Interrupt) -> Result<Arc<Selected>> {
         if scope.is_everything() {
-            let whole = || Arc::new(Selected::whole(self.table().pieces.clone()));
-            return Ok(self.table().whole.get_or_init(whole).clone());
+            return Ok(self.table().pieces.now().whole().clone());
         }
         let TableVersion { layout, pieces, passed, .. } = self.table();
-        let select = || Ok(Arc::new(scope.select(layout, pieces.clone(), interrupt)?));
-        if !scope.takes_a_pass(pieces) {
+        let pieces = pieces.now();
+        let select = || Ok(Arc::new(scope.select(layout, pieces.all().clone(), interrupt)?));
+        if !scope.takes_a_pass(&pieces) {
             self.table().note_searches(1);
             return select();
         }

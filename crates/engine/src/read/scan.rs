@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::merge::merger::Direction;
 use crate::policy::fold::Fold;
 use crate::policy::table_policy::TablePolicy;
-use crate::read::partition::{KeyPartition, PartitionScan, ScanPlan};
+use crate::read::held_scan::HeldScan;
+use crate::read::partition::{KeyPartition, ScanPlan};
 use crate::read::scan_ahead::ScanAhead;
 use crate::read::snapshot::TableSnapshot;
 use crate::select::partitioning::PARTITION_ROWS;
@@ -71,7 +72,7 @@ pub struct Scan {
 
 /// Who reads.
 enum Source {
-    Caller(Box<PartitionScan>),
+    Caller(Box<HeldScan>),
     Threads(Box<ScanAhead>),
     Ended,
 }
@@ -176,7 +177,7 @@ impl Iterator for Scan {
 impl KeyPartition {
     /// Starts to scan it, in the thread that asks for batches.
     pub fn scan(&self) -> Result<Scan> {
-        Ok(Scan::of(self, Source::Caller(self.start().into())))
+        Ok(Scan::of(self, Source::Caller(HeldScan::start(self).into())))
     }
 }
 

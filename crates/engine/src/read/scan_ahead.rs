@@ -30,7 +30,8 @@ use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::partition::{KeyPartition, PartitionScan};
+use crate::read::held_scan::HeldScan;
+use crate::read::partition::KeyPartition;
 use crate::select::read_memory::{Ahead, ReadMemory};
 
 /// Partitions handed out and not read to their end. Two, so that a thread need not wait for the reader.
@@ -169,7 +170,7 @@ impl HandedOut {
 /// A partition that the reader scans itself.
 struct OwnScan {
     number: u64,
-    scan: PartitionScan,
+    scan: HeldScan,
     /// What it has scanned while it waited for an earlier one.
     ready: VecDeque<Message>,
     waiting: Arc<Waiting>,
@@ -311,7 +312,8 @@ impl ScanAhead {
         // A thread that waits for one holds the lock.
         let next = self.to_scan.try_lock().and_then(|to_scan| to_scan.try_recv().ok());
         let Some(PartitionToScan { number, partition, .. }) = next else { return Ok(false) };
-        let (scan, ready, waiting) = (partition.start(), VecDeque::new(), self.waiting.clone());
+        let scan = HeldScan::start(&partition);
+        let (ready, waiting) = (VecDeque::new(), self.waiting.clone());
         self.own.push(OwnScan { number, scan, ready, waiting, is_scanned: false });
         Ok(true)
     }
@@ -396,7 +398,7 @@ fn work(scans: &Mutex<Receiver<PartitionToScan>>) {
 impl PartitionToScan {
     /// Sends the batches of the partition, then its end; stops when the receiver is gone.
     fn scan(&self) -> Result<()> {
-        let mut scan = self.partition.start();
+        let mut scan = HeldScan::start(&self.partition);
         loop {
             while !self.has_room() {
                 self.partition.interrupt().check()?;

@@ -43,6 +43,7 @@ impl TableSnapshot {
         let column = self.table().schema.set_column().ok_or_else(Error::no_set_column)?;
         let mut rows_of: BTreeMap<Box<[u8]>, u64> = BTreeMap::new();
         let TableVersion { layout, pieces, unexpired, .. } = self.table();
+        let pieces = pieces.now();
         let is_folded = !self.indexes_suffice(None);
         // A scan would merge the keys, too.
         let alive = match is_folded && unexpired.is_none() {

@@ -122,13 +122,13 @@ impl TableSnapshot {
     // For tests and benches.
     #[doc(hidden)]
     pub fn pieces(&self) -> usize {
-        self.table.pieces.len()
+        self.table.pieces.now().len()
     }
 
     /// Whether the rows of every set were listed in every piece when this was first asked of the snapshot: what
     /// rests on it stays the same.
     pub(crate) fn lists_every_set(&self) -> bool {
-        let all = || self.table.pieces.iter().all(|piece| piece.indexed().is_all());
+        let all = || self.table.pieces.now().iter().all(|piece| piece.indexed().is_all());
         *self.table.lists_every_set.get_or_init(all)
     }
 

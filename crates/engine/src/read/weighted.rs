@@ -142,7 +142,7 @@ impl Weighted {
                     live.push(self.live_weights(piece, erased)?);
                     ends.extend([part.from, part.to].map(|at| (piece, past(erased, at))));
                 }
-                Some(Members::Segment(members)) => sets.push(ToWeigh {
+                Some(Members::Segment(members)) if !piece.is_spilled_run => sets.push(ToWeigh {
                     piece: piece.clone(),
                     members: SetMembers::Indexed(members.clone()),
                     positions: part.from..part.to,
@@ -168,7 +168,7 @@ impl Weighted {
                     });
                     (PartWeight::Live { before, weights }, to - before)
                 }
-                Some(Members::Segment(_)) => {
+                Some(Members::Segment(_)) if !self.piece(part).is_spilled_run => {
                     let members = grouped.next().expect("each was weighed");
                     let sum = members.total();
                     (PartWeight::Grouped(Box::new(members)), sum)
@@ -179,7 +179,8 @@ impl Weighted {
         Ok(weighed)
     }
 
-    /// Weighs members that are neither an interval nor indexed on disk.
+    /// Weighs members that are neither an interval nor indexed on disk; also of a run that was spilled, whose members were not drawn in
+    /// groups before.
     fn weigh_members(&self, part: &Part, members: &Members) -> Result<(PartWeight, u128)> {
         // Events of a rollup table are found by their numbers, not drawn in groups.
         if matches!(members, Members::Unindexed(_)) && !TablePolicy::of(&self.layout).combines() {

@@ -66,7 +66,7 @@ pub fn whole_rows(table: &TableSnapshot, keys: &Keys, interrupt: &Interrupt) -> 
         let mut partials: Vec<(u32, Pick)> = Vec::new();
         let mut sorted = asked.to_vec();
         sorted.sort_unstable_by_key(|&key| keys.value(key as usize));
-        for hits in lookup.of_each(&table.table().pieces, &sorted)? {
+        for hits in lookup.of_each(&table.table().pieces.now(), &sorted)? {
             let place = |(key, row): (u32, u32)| (key, Pick::new(parts.len(), row as usize));
             partials.extend(hits.found.into_iter().map(place));
             parts.push(hits.rows);

@@ -123,10 +123,12 @@ pub struct WriterStats {
     pub merges: u64,
     /// Segments whose sets were indexed after they were written.
     pub segments_indexed: u64,
+    /// How often rows went to files that only snapshots hold.
+    pub snapshot_spills: u64,
     /// Rows that flushes and merges wrote.
     pub rows_written: u64,
-    /// Rows in memory that only snapshots hold, all together: at twice `memory_bytes_limit` of rows in memory,
-    /// writers are slowed for their sake.
+    /// Rows in memory that only snapshots and scans hold, all together. They go to files once all rows in memory take seven eighths of
+    /// `memory_bytes_limit`; from all of it on, writers are slowed for their sake.
     pub snapshot_row_bytes: u64,
     /// The commit of the oldest snapshot held in this process, if there were commits or maintenance since; named
     /// snapshots do not count.
@@ -258,6 +260,7 @@ impl Stats {
                 flushes: state.counts.flushes,
                 merges: state.counts.merges,
                 segments_indexed: state.counts.segments_indexed,
+                snapshot_spills: state.counts.snapshot_spills,
                 rows_written: state.counts.rows_written,
                 snapshot_row_bytes: core
                     .meter
@@ -281,12 +284,13 @@ impl Stats {
         examined: &RowsExamined,
     ) -> Stats {
         let tables = version.tables.values().map(|table| {
-            let runs = table.pieces.iter().filter_map(Piece::run).map(AsRef::as_ref);
-            let segments = table.pieces.iter().filter_map(Piece::segment).map(AsRef::as_ref);
+            let pieces = table.pieces.now();
+            let runs = pieces.iter().filter_map(Piece::run).map(AsRef::as_ref);
+            let segments = pieces.iter().filter_map(Piece::segment).map(AsRef::as_ref);
             let rows_to_index = rows_to_index(&table.schema, segments.clone());
             TableStats {
                 indexed_sets: IndexedSetsStats::of(&table.schema, rows_to_index, None),
-                erased_rows: table.pieces.iter().map(Piece::erased_rows).sum(),
+                erased_rows: pieces.iter().map(Piece::erased_rows).sum(),
                 ..TableStats::of(&table.name, runs, segments)
             }
         });
@@ -361,7 +365,7 @@ fn held_alone(state: &State, older: &[Arc<TableVersion>]) -> (u64, u64) {
     let (mut row_bytes, mut file_bytes) = (0, 0);
     for version in older {
         let table = state.tables.get(&version.id);
-        for piece in version.pieces.iter() {
+        for piece in version.pieces.now().iter() {
             match &piece.array {
                 SortedArray::Run(run) => {
                     let mut runs = table.iter().flat_map(|table| &table.runs);

@@ -163,19 +163,20 @@ pub fn select_exclusively<'a>(
     wait_until_all_is_visible(core, shape, interrupt)?;
     let now = table(core, shape)?;
     check_stored_alike(&shape.schema, &now.schema())?;
-    let changed: Vec<usize> = (0..now.table().pieces.len())
-        .filter(|&number| now.table().pieces[number].lsns().last > seen.lsn())
-        .collect();
+    let pieces = now.table().pieces.now();
+    let changed: Vec<usize> =
+        (0..pieces.len()).filter(|&number| pieces[number].lsns().last > seen.lsn()).collect();
     if !changed.is_empty() {
-        let pieces = changed.iter().map(|&number| now.table().pieces[number].clone());
-        let mut is_changed = are_in(&pieces.collect::<Vec<_>>(), &keys, interrupt)?.into_iter();
+        let changed_pieces = changed.iter().map(|&number| pieces[number].clone());
+        let changed_pieces: Vec<Piece> = changed_pieces.collect();
+        let mut is_changed = are_in(&changed_pieces, &keys, interrupt)?.into_iter();
         keys.retain(|_| !is_changed.next().expect("one answer for each key"));
         let fresh = selected_in(&now, &question, &changed, interrupt)?;
         keys.extend(keys_of(&fresh, interrupt)?);
     }
     let keys = Keys::from_iter(keys);
     let known = |piece: &Piece| (piece.array.address(), piece.erased_rows());
-    let (seen, pieces) = (&seen.table().pieces, &now.table().pieces);
+    let seen = seen.table().pieces.now();
     // A key range that was deleted meanwhile may have taken some of them.
     let keys = match seen.iter().map(known).eq(pieces.iter().map(known)) {
         true => keys,
@@ -216,7 +217,8 @@ fn selected_in(
     interrupt: &Interrupt,
 ) -> Result<Selected> {
     let layout = &table.table().layout;
-    let pieces: &Arc<[Piece]> = &table.table().pieces;
+    let pieces = table.table().pieces.now();
+    let pieces = pieces.all();
     let candidates = question.scope.select(layout, pieces.clone(), interrupt)?;
     let mut ordinals = vec![Vec::new(); pieces.len()];
     for part in candidates.parts().iter().filter(|part| numbers.contains(&part.piece)) {
@@ -231,12 +233,12 @@ fn selected_in(
 }
 
 fn live_of(table: &TableSnapshot, part: &Part, interrupt: &Interrupt) -> Result<Vec<u32>> {
-    let pieces = &table.table().pieces;
+    let pieces = table.table().pieces.now();
     let mut ordinals = Vec::new();
     part.ordinals(&pieces[part.piece], part.from..part.to, &mut ordinals)?;
     let place = |&ordinal: &u32| Place::new(part.piece, ordinal);
     let places: Vec<Place> = ordinals.iter().map(place).collect();
-    let live = are_live(&table.table().layout, pieces, &table.known_dead(), &places, interrupt)?;
+    let live = are_live(&table.table().layout, &pieces, &table.known_dead(), &places, interrupt)?;
     Ok(ordinals.into_iter().zip(live).filter(|(_, is_live)| *is_live).map(|(at, _)| at).collect())
 }
 

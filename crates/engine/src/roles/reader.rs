@@ -259,7 +259,7 @@ impl Reader {
     pub fn verify(&self, interrupt: &Interrupt, progress: &Progress) -> Result<VerifyReport> {
         let current = self.current()?;
         let of_tables =
-            current.version.segments().map(|segment| (segment.id(), Ok(segment.clone())));
+            current.version.segments().into_iter().map(|segment| (segment.id(), Ok(segment)));
         let mut segments: BTreeMap<SegmentId, Result<Arc<Segment>>> = of_tables.collect();
         let of_named = current.named.values().flat_map(PinnedSnapshot::segments);
         let mut opening = self.opening(&current.postings, &current.lease, of_named);
@@ -586,18 +586,15 @@ fn take_over(state: &mut State, before: &Version) -> bool {
     let mut taken: Vec<(TableId, Vec<Slot<Run>>, Vec<Piece>)> = Vec::new();
     for earlier in before.tables.values() {
         let Some(table) = state.tables.get(&earlier.id) else { continue };
-        let runs = earlier.pieces.iter().filter_map(Slot::of_run);
+        let pieces = earlier.pieces.now();
+        let runs = pieces.iter().filter_map(Slot::of_run);
         let beyond = runs.filter(|slot| slot.piece.lsns().last > table.flushed);
         let beyond: Vec<Slot<Run>> = beyond.collect();
         if beyond.iter().any(|slot| slot.piece.lsns().first <= table.flushed) {
             return false;
         }
         let has_erased = |piece: &&Piece| piece.segment().is_some() && piece.erased.is_some();
-        taken.push((
-            earlier.id,
-            beyond,
-            earlier.pieces.iter().filter(has_erased).cloned().collect(),
-        ));
+        taken.push((earlier.id, beyond, pieces.iter().filter(has_erased).cloned().collect()));
     }
     for (id, runs, segments) in taken {
         let table = state.tables.get_mut(&id).expect("looked up above");

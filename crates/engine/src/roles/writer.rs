@@ -185,10 +185,10 @@ impl Writer {
         let segments: Vec<_> = {
             let state = self.core.open_state()?;
             let of_tables = state.tables.values().flat_map(|table| &table.segments);
-            let of_tables = of_tables.map(|slot| &slot.piece);
+            let of_tables = of_tables.map(|slot| slot.piece.clone());
             let pinned = state.named.values().flat_map(|version| version.segments());
             let by_id: BTreeMap<SegmentId, Arc<Segment>> =
-                of_tables.chain(pinned).map(|segment| (segment.id(), segment.clone())).collect();
+                of_tables.chain(pinned).map(|segment| (segment.id(), segment)).collect();
             by_id.into_values().collect()
         };
         let segments = segments.into_iter().map(Ok).collect();

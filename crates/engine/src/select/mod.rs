@@ -6,6 +6,7 @@ pub mod predicate;
 pub mod selection;
 pub mod expiry;
 pub mod read_memory;
+pub mod held_pieces;
 pub mod resolved_selections;
 pub mod fetch;
 pub mod partitioning;

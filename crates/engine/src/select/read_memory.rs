@@ -6,7 +6,7 @@
 //! ahead of who reads them; of many scans that are read slowly, each gets fewer.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 
@@ -43,6 +43,16 @@ pub struct ReadMemory {
     scan_threads: Option<usize>,
     /// Threads that find out what spares later reads work. Closing ends them.
     pub threads: ThreadsBeside,
+    /// What holds pieces beside versions.
+    holders: Mutex<Vec<Weak<dyn HoldsPieces>>>,
+    /// How often these were told to let go of runs that were spilled.
+    spills: AtomicU64,
+}
+
+/// What holds pieces for as long as its user likes.
+pub trait HoldsPieces: Send + Sync {
+    /// Goes on with the files of runs that were spilled, unless it is in use.
+    fn let_go_of_spilled(&self);
 }
 
 /// A list, until it is forgotten.
@@ -80,6 +90,8 @@ impl ReadMemory {
             bytes_ahead,
             scan_threads,
             threads,
+            holders: Mutex::default(),
+            spills: AtomicU64::new(0),
         })
     }
 
@@ -123,6 +135,29 @@ impl ReadMemory {
     /// What all scans have read ahead and not handed on, in bytes.
     pub fn bytes_ahead(&self) -> usize {
         self.bytes_ahead.load(Ordering::Relaxed)
+    }
+
+    /// Notes what holds pieces. O(1), and O(holders) once for as many.
+    pub fn note_holder(&self, holder: Weak<dyn HoldsPieces>) {
+        let mut holders = self.holders.lock();
+        if holders.len() == holders.capacity() {
+            holders.retain(|holder| holder.strong_count() > 0);
+            let len = holders.len();
+            holders.reserve(len + 1);
+        }
+        holders.push(holder);
+    }
+
+    /// Has all of these go on with the files of runs that were spilled; what is in use just then learns it from [`ReadMemory::spills`].
+    pub fn let_go_of_spilled(&self) {
+        self.spills.fetch_add(1, Ordering::SeqCst);
+        let holders: Vec<_> = self.holders.lock().iter().filter_map(Weak::upgrade).collect();
+        holders.iter().for_each(|holder| holder.let_go_of_spilled());
+    }
+
+    /// How often that was done.
+    pub fn spills(&self) -> u64 {
+        self.spills.load(Ordering::SeqCst)
     }
 
     /// The bytes of all lists that are kept.

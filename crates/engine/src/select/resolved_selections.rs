@@ -24,9 +24,9 @@ impl ResolvedSelections {
     }
 
     /// All that are kept.
-    pub fn take(&mut self) -> ResolvedSelections {
-        let none = ResolvedSelections::new(self.memory.clone());
-        std::mem::replace(self, none)
+    pub fn take(&self) -> ResolvedSelections {
+        let kept = Mutex::new(std::mem::take(&mut *self.kept.lock()));
+        ResolvedSelections { memory: self.memory.clone(), kept }
     }
 
     pub fn get(&self, question: &Question) -> Option<Arc<Selected>> {

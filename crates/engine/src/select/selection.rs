@@ -288,6 +288,24 @@ impl Selected {
         self.sums.total()
     }
 
+    /// The same rows from the files of runs that were spilled, if there are such. Of a set in one of these the rows are listed.
+    pub fn where_it_lies(&self) -> Option<Selected> {
+        if !self.pieces.iter().any(Piece::is_spilled) {
+            return None;
+        }
+        let part = |part: &Part| match (self.pieces[part.piece].run(), &part.members) {
+            (Some(run), Some(Members::Run(range))) if run.spilled().is_some() => {
+                let (from, to) = (range.start + part.from as u32, range.start + part.to as u32);
+                let members = Some(Members::Listed(run.ordinals(&(from..to)).into()));
+                Part { members, from: 0, to: part.len(), ..*part }
+            }
+            _ => part.clone(),
+        };
+        let parts = self.parts.iter().map(part).collect();
+        let pieces = self.pieces.iter().map(Piece::where_it_lies).collect();
+        Some(Selected::of_parts(pieces, parts))
+    }
+
     /// What lists of ordinals take in memory, that are only this selection's.
     pub fn list_bytes(&self) -> u64 {
         let bytes = |part: &Part| match &part.members {

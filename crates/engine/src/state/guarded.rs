@@ -12,12 +12,14 @@ use drillcore_format::schema::ExpiryLimit;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::piece::Piece;
+use crate::pieces::run::Run;
 use crate::select::read_memory::ReadMemory;
 use crate::state::expiring::Expiring;
 use crate::state::newest_version::{NewestVersion, OldestSnapshot, Replaced};
 use crate::state::positions::Positions;
 use crate::state::put_off::PutOff;
 use crate::state::resting::Resting;
+use crate::state::spilling::{Held, Spilling};
 use crate::state::table_state::TableState;
 use crate::state::version::{TableVersion, Version};
 use crate::state::work_signal::WorkSignal;
@@ -61,6 +63,7 @@ pub struct State {
     /// Which tables workers look at, and what they wait for.
     pub worklist: Worklist,
     pub resting: Resting,
+    pub spilling: Spilling,
     pub work: Arc<WorkSignal>,
     /// What reads may hold in memory together.
     pub reads: Arc<ReadMemory>,
@@ -73,6 +76,7 @@ pub struct MaintenanceCounts {
     pub flushes: u64,
     pub merges: u64,
     pub segments_indexed: u64,
+    pub snapshot_spills: u64,
     pub rows_written: u64,
 }
 
@@ -98,6 +102,7 @@ impl State {
             newest: NewestVersion::default(),
             worklist: Worklist::default(),
             resting: Resting::default(),
+            spilling: Spilling::default(),
             work: Arc::default(),
             reads,
             clock: 0,
@@ -192,7 +197,11 @@ impl State {
             let put_off = of_table.chain(table.unreadable().map(|(_, put_off)| put_off));
             put_off.map(PutOff::until)
         });
-        of_tables.chain(self.resting.next_look()).filter(|until| *until > now).min()
+        of_tables
+            .chain(self.resting.next_look())
+            .chain(self.spilling.next_try())
+            .filter(|until| *until > now)
+            .min()
     }
 
     /// Gives up all pieces of a closed database; what snapshots hold lives on. Dropping them may take long, so
@@ -322,6 +331,19 @@ impl State {
         }
         self.settle(visible);
         self.newest.make(&self.tables, visible, self.clock, &self.work, &self.reads)
+    }
+
+    /// Notes runs that have left their table, as somebody may hold them.
+    pub fn note_left(&mut self, table: TableId, runs: &[Arc<Run>]) {
+        self.newest.note_left(table, runs);
+    }
+
+    /// What somebody holds of tables as they are or were. O(what is held).
+    pub fn held(&self) -> Held {
+        Held {
+            versions: self.newest.held_tables().collect(),
+            runs: self.newest.held_runs().collect(),
+        }
     }
 
     /// The oldest snapshot that somebody holds, if it is not the newest.

@@ -18,6 +18,7 @@ pub mod positions;
 pub mod table_state;
 pub mod worklist;
 pub mod resting;
+pub mod spilling;
 pub mod newest_version;
 pub mod guarded;
 #[cfg(feature = "shuttle")]

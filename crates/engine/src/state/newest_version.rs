@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 
 use drillcore_format::ids::{Lsn, TableId};
 
+use crate::pieces::run::Run;
 use crate::select::read_memory::ReadMemory;
 use crate::state::table_state::TableState;
 use crate::state::version::{TableVersion, Tables, Version};
@@ -43,6 +44,8 @@ struct HandedOut {
     moments: Vec<Weak<Lsn>>,
     /// Tables as they were, including those that were dropped since.
     tables: Vec<Weak<TableVersion>>,
+    /// Runs that have left their table.
+    runs: Vec<(TableId, Weak<Run>)>,
 }
 
 /// Versions that the newest snapshot no longer shows. To be dropped without the lock of the state: with the last handle of a
@@ -153,8 +156,27 @@ impl NewestVersion {
         let newest = self.version.as_ref().map(|version| Arc::as_ptr(&version.moment));
         let moments = self.handed_out.moments.iter().filter_map(Weak::upgrade);
         let lsn = *moments.filter(|moment| Some(Arc::as_ptr(moment)) != newest).min()?;
-        let tables = self.handed_out.tables.iter().filter_map(Weak::upgrade);
-        Some(OldestSnapshot { lsn, tables: tables.filter(|table| table.lsn <= lsn).collect() })
+        let tables = self.held_tables().filter(|table| table.lsn <= lsn).collect();
+        Some(OldestSnapshot { lsn, tables })
+    }
+
+    /// Notes runs that have left their table.
+    pub fn note_left(&mut self, table: TableId, runs: &[Arc<Run>]) {
+        let held = &mut self.handed_out.runs;
+        for run in runs {
+            make_room(held, |(_, run)| run.strong_count() > 0);
+            held.push((table, Arc::downgrade(run)));
+        }
+    }
+
+    /// Those of them that somebody holds.
+    pub fn held_runs(&self) -> impl Iterator<Item = (TableId, Arc<Run>)> {
+        self.handed_out.runs.iter().filter_map(|(table, run)| Some((*table, run.upgrade()?)))
+    }
+
+    /// Tables as they are or were, that somebody holds.
+    pub fn held_tables(&self) -> impl Iterator<Item = Arc<TableVersion>> {
+        self.handed_out.tables.iter().filter_map(Weak::upgrade)
     }
 }
 
@@ -186,11 +208,15 @@ impl HandedOut {
 
 /// Adds one that is held, and now and then forgets those that no longer are: a look at all for as many new ones.
 fn push<T>(held: &mut Vec<Weak<T>>, new: &Arc<T>) {
+    make_room(held, |held| held.strong_count() > 0);
+    held.push(Arc::downgrade(new));
+}
+
+fn make_room<T>(held: &mut Vec<T>, is_held: impl Fn(&T) -> bool) {
     if held.len() == held.capacity() {
-        held.retain(|held| held.strong_count() > 0);
+        held.retain(is_held);
         held.reserve(held.len() + 1);
     }
-    held.push(Arc::downgrade(new));
 }
 
 #[cfg(test)]

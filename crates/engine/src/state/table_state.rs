@@ -341,7 +341,9 @@ impl TableState {
         let erased = |piece: &Piece| piece.erased.as_ref().map(Arc::as_ptr);
         let slots = self.segments.iter().map(Piece::from).chain(self.runs.iter().map(Piece::from));
         self.schema.expires_by_stored_row()
-            && slots.zip(version.pieces.iter()).all(|(now, shown)| erased(&now) == erased(shown))
+            && slots
+                .zip(version.pieces.now().iter())
+                .all(|(now, shown)| erased(&now) == erased(shown))
     }
 
     /// Whether a version at `visible` shows all commits that there are.
@@ -365,7 +367,8 @@ impl TableState {
         let mut version =
             TableVersion::new(id, name, layout, visible, clock, pieces, reads.clone());
         version.liveness.demand = self.liveness_demand.clone();
-        let has_several = version.pieces.iter().filter(|piece| piece.run().is_some()).count() > 1;
+        let has_several =
+            version.pieces.now().iter().filter(|piece| piece.run().is_some()).count() > 1;
         let demand = || RunDemand::new(self.searches.clone(), work.clone());
         version.run_demand = has_several.then(demand);
         version

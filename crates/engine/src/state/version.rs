@@ -19,10 +19,10 @@ use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::select::expiry::unexpired;
+use crate::select::held_pieces::HeldPieces;
 use crate::select::predicate::Test;
 use crate::select::read_memory::ReadMemory;
 use crate::select::resolved_selections::ResolvedSelections;
-use crate::select::selection::Selected;
 use crate::state::expiring::Expiring;
 use crate::state::run_demand::RunDemand;
 
@@ -50,12 +50,10 @@ pub struct TableVersion {
     pub lsn: Lsn,
     pub layout: Layout,
     pub schema: Arc<TableSchema>,
-    pub pieces: Arc<[Piece]>,
+    pub pieces: HeldPieces,
     /// What a row must pass to be shown, beside what any question asks: where stored rows do not tell by themselves whether
     /// they have expired.
     pub unexpired: Option<Test>,
-    /// The selection of everything, made when first asked for.
-    pub whole: OnceLock<Arc<Selected>>,
     pub resolved: ResolvedSelections,
     /// Where keys fold.
     pub liveness: TableLiveness,
@@ -123,9 +121,11 @@ impl Version {
     }
 
     /// The segments of all tables.
-    pub fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
-        let pieces = self.tables.values().flat_map(|table| table.pieces.iter());
-        pieces.filter_map(Piece::segment)
+    pub fn segments(&self) -> Vec<Arc<Segment>> {
+        let segments = |table: &Arc<TableVersion>| -> Vec<Arc<Segment>> {
+            table.pieces.now().iter().filter_map(Piece::segment).cloned().collect()
+        };
+        self.tables.values().flat_map(segments).collect()
     }
 
     /// The same tables at a later time. `expiring` is what is known of the pieces of each, in their order, and stays right
@@ -150,10 +150,10 @@ impl Version {
 impl Drop for TableVersion {
     /// Segments that were replaced meanwhile are removed with their last version: all together, as a sweep lists the directory.
     fn drop(&mut self) {
-        let pieces = std::mem::take(&mut self.pieces);
+        let pieces = self.pieces.take();
         let mut segments = pieces.iter().filter_map(Piece::segment);
         let removals = segments.find_map(|segment| segment.removals()).cloned();
-        let selected = (self.whole.take(), self.resolved.take(), self.passed.take());
+        let selected = (self.resolved.take(), self.passed.take());
         let let_go = || drop((pieces, selected));
         match removals {
             Some(removals) => removals.in_one_sweep(let_go),
@@ -163,6 +163,13 @@ impl Drop for TableVersion {
 }
 
 impl TableVersion {
+    /// Goes on with the files of runs that were spilled, and hands out what held these, if some were: also lists that reads left
+    /// with it. To be dropped without a lock.
+    pub fn let_go_of_spilled(&self) -> Option<impl Sized + use<>> {
+        let pieces = self.pieces.let_go_of_spilled()?;
+        Some((pieces, self.resolved.take(), self.passed.take()))
+    }
+
     /// Counts searches of all pieces, of which reads would have saved some, had the table fewer runs.
     pub fn note_searches(&self, searches: u64) {
         self.run_demand.iter().for_each(|demand| demand.note(searches));
@@ -180,7 +187,7 @@ impl TableVersion {
         reads: Arc<ReadMemory>,
     ) -> TableVersion {
         let schema = layout.shared_schema().clone();
-        let (whole, resolved) = (OnceLock::new(), ResolvedSelections::new(reads.clone()));
+        let resolved = ResolvedSelections::new(reads.clone());
         let passed = ResolvedSelections::new(reads.clone());
         let lists_every_set = OnceLock::new();
         let limit = schema.expiry_limit(clock).filter(|_| !schema.expires_by_stored_row());
@@ -191,9 +198,8 @@ impl TableVersion {
             lsn,
             layout,
             schema,
-            pieces,
+            pieces: HeldPieces::new(pieces),
             unexpired,
-            whole,
             resolved,
             liveness: TableLiveness::default(),
             run_demand: None,
@@ -212,7 +218,7 @@ impl TableVersion {
         interrupt: &Interrupt,
     ) -> Result<Arc<TableVersion>> {
         let Some(limit) = self.schema.expiry_limit(clock) else { return Ok(self.clone()) };
-        let mut pieces = self.pieces.to_vec();
+        let mut pieces = self.pieces.now().to_vec();
         if self.schema.expires_by_stored_row() {
             expiring.resize_with(pieces.len(), || None);
             for (piece, known) in pieces.iter_mut().zip(expiring) {

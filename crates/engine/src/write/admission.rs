@@ -26,10 +26,10 @@ const SLOW_FROM_PERCENT: u64 = 75;
 /// The longest a writer is slowed before the limit.
 const SLOW_MAX: Duration = Duration::from_millis(5);
 /// All rows in memory may take this many times `memory_bytes` before writers are slowed for the sake of rows that
-/// only snapshots hold ...
-const SNAPSHOTS_SLOW_FROM: u64 = 2;
+/// only snapshots hold, until these are spilled ...
+const SNAPSHOTS_SLOW_FROM: u64 = 1;
 /// ... and at this many times, they are as slow as they get ...
-const SNAPSHOTS_SLOWEST_FROM: u64 = 4;
+const SNAPSHOTS_SLOWEST_FROM: u64 = 2;
 /// ... which is: this share of `memory_bytes` a second.
 const SNAPSHOTS_SLOWEST_SHARE: f64 = 64.0;
 /// A table may have this many levels left to merge before its writers are slowed for their sake. Without lag it has three
@@ -213,15 +213,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snapshots_slow_writers_from_twice_the_budget_on_and_most_at_four_times() {
+    fn snapshots_slow_writers_from_the_budget_on_and_most_at_twice_of_it() {
         const MEMORY: u64 = 64 << 20;
         let delay = |row_bytes, bytes| snapshots_delay(MEMORY, row_bytes, bytes).as_secs_f64();
         let megabyte = 1 << 20;
-        assert_eq!(delay(2 * MEMORY, megabyte), 0.0);
-        assert_eq!(delay(3 * MEMORY, megabyte), 0.25);
-        assert_eq!(delay(4 * MEMORY, megabyte), 1.0);
+        assert_eq!(delay(MEMORY, megabyte), 0.0);
+        assert_eq!(delay(MEMORY / 2 * 3, megabyte), 0.25);
+        assert_eq!(delay(2 * MEMORY, megabyte), 1.0);
         assert_eq!(delay(9 * MEMORY, megabyte / 2), 0.5, "no slower");
-        assert_eq!(delay(4 * MEMORY, MEMORY / 4), 2.0, "never longer for one commit");
+        assert_eq!(delay(2 * MEMORY, MEMORY / 4), 2.0, "never longer for one commit");
     }
 
     #[test]

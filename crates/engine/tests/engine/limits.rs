@@ -10,7 +10,7 @@ use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Schema};
 use drillcore::*;
 
-use crate::fixtures::schema_of;
+use crate::fixtures::{schema_of, wait_until};
 
 fn schema() -> Arc<Schema> {
     schema_of(&[
@@ -293,13 +293,14 @@ fn stats_name_the_oldest_snapshot_and_what_it_alone_holds() {
     assert_eq!(oldest(), (None, 0, 0));
 }
 
-/// Snapshots that are held while rows are written out beneath them.
+/// Snapshots that are held while rows are written out beneath them, and nothing spills what only they hold.
 #[test]
 fn rows_that_only_snapshots_hold_are_reported_and_slow_writers_until_they_are_let_go() {
     let memory_bytes = 4 << 20;
     let folder = tempfile::tempdir().unwrap();
     let options = Options { memory_bytes, ..Options::default() };
     let db = Database::open(folder.path(), options).unwrap();
+    let hold = db.hold_maintenance();
     let table = db.create_table("t", texts_spec(Merge::Append)).unwrap();
     let writer = || db.stats().unwrap().writer.unwrap();
     let mut next = 0;
@@ -313,13 +314,13 @@ fn rows_that_only_snapshots_hold_are_reported_and_slow_writers_until_they_are_le
         (snapshot, writer().stall_seconds - before)
     };
     let mut snapshots = Vec::new();
-    while writer().snapshot_row_bytes < memory_bytes * 3 / 2 {
+    while writer().snapshot_row_bytes < memory_bytes / 4 * 3 {
         let (snapshot, slowed) = append();
         assert_eq!(slowed, 0.0, "there is room");
         snapshots.push(snapshot);
         assert!(snapshots.len() < 1_000, "they hold nothing");
     }
-    while writer().snapshot_row_bytes < memory_bytes * 3 {
+    while writer().snapshot_row_bytes < memory_bytes / 2 * 3 {
         snapshots.push(append().0);
     }
     let (snapshot, slowed) = append();
@@ -327,7 +328,14 @@ fn rows_that_only_snapshots_hold_are_reported_and_slow_writers_until_they_are_le
         slowed > 0.2,
         "a quarter of a megabyte at a sixteenth of a megabyte a second, by a quarter: {slowed}"
     );
-    drop((snapshots, snapshot));
+    snapshots.push(snapshot);
+    drop(hold);
+    wait_until("they go to files", || db.stats().unwrap().row_bytes <= memory_bytes / 8 * 7);
+    assert_eq!(append().1, 0.0, "there is room again");
+    for (number, snapshot) in snapshots.iter().enumerate() {
+        assert_eq!(snapshot.rows().unwrap(), 500 * (number as u64 + 1));
+    }
+    drop(snapshots);
     assert_eq!(writer().snapshot_row_bytes, 0);
     assert_eq!(append().1, 0.0, "all is let go");
 }

@@ -17,6 +17,7 @@ mod get;
 mod heavy_tails;
 mod keys_by_code;
 mod limits;
+mod spilling;
 mod levels;
 mod liveness;
 mod long_values;

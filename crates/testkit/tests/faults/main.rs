@@ -15,5 +15,6 @@ mod side_by_side;
 mod slow_directory;
 mod slow_merges;
 mod small_disk;
+mod spilling;
 mod strange_files;
 mod trips;

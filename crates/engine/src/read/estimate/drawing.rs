@@ -84,7 +84,7 @@ impl<'a> Drawing<'a> {
             Population::of(table, scope, plan.unit, stops_by_error, &request.interrupt)?;
         let is_unresolved = matches!(population, Population::Unresolved(_));
         let selected = population.selected();
-        let all_rows: u64 = table.table().pieces.iter().map(|piece| piece.rows()).sum();
+        let all_rows: u64 = table.table().pieces.now().iter().map(|piece| piece.rows()).sum();
         plan.bounds_are_met = table.indexes_suffice(None) && all_rows == selected.len();
         let known = known(table, &plan, selected, draws_max.min(USUAL_DRAWS), request)?;
         if !stops_by_error && draws_max < population.len() {

@@ -64,10 +64,11 @@ impl Costs {
     pub fn new(selected: &Selected, is_by_set: bool, needs_scan: bool) -> Costs {
         let of_parts = |(number, parts): (usize, &[Part])| {
             let rows: u64 = parts.iter().map(|part| part.to - part.from).sum();
-            match selected.pieces()[number].run() {
+            // Of a run that was spilled as before: the same seed goes on to draw the same rows.
+            match selected.pieces()[number].is_of_run() {
                 _ if is_by_set => rows / SET_ROWS_PER_DRAW,
-                Some(_) => rows / ROWS_PER_DRAW,
-                None => rows / DISK_ROWS_PER_DRAW,
+                true => rows / ROWS_PER_DRAW,
+                false => rows / DISK_ROWS_PER_DRAW,
             }
         };
         Costs { scan_draws: selected.by_piece().map(of_parts).sum(), needs_scan }
