@@ -218,7 +218,7 @@ pub fn compacted(
     let rows = TablePolicy::of(layout).settled(rows);
     let run = UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns);
     let piece = Piece::from(run);
-    carried.finish().into_iter().for_each(|liveness| piece.liveness.note(liveness));
+    carried.finish(meter).into_iter().for_each(|liveness| piece.liveness.note(liveness));
     Ok(Some(piece))
 }
 

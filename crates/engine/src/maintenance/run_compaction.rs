@@ -60,7 +60,7 @@ pub fn pick_run_compaction(
     let table = state.tables.get(&id).filter(|table| table.flush_calls == 0)?;
     let candidates = run_candidates(&table.runs, visible);
     // Also what writers leave for a flush: reads beside a writer that never pauses would find more and more runs.
-    let room = core.options.memory_bytes.saturating_sub(state.buffered_bytes);
+    let room = core.memory_for_rows().saturating_sub(state.buffered_bytes);
     let pick = |largest| run_tiering(largest).pick(&candidates);
     let (window, reserved) = window_with_room(table, largest, room, pick)?;
     Some(compaction(state, id, window, reserved))
@@ -104,7 +104,7 @@ fn window_for_reads(table: &TableState, visible: Lsn, largest: u64) -> Option<Ra
 
 /// The memory that compactions for reads may take: no more than is free until rows have to be flushed.
 pub fn room_for_reads(core: &Core, state: &State) -> u64 {
-    (core.options.memory_bytes / FLUSH_START_SHARE).saturating_sub(state.buffered_bytes)
+    (core.memory_for_rows() / FLUSH_START_SHARE).saturating_sub(state.buffered_bytes)
 }
 
 /// The most bytes of runs of whose copy reads may gain.
@@ -171,7 +171,7 @@ pub fn pick_compaction_at_rest(
 fn room_at_rest(core: &Core, state: &State) -> u64 {
     let held = core.meter.bytes() + state.reserved_bytes;
     room_for_reads(core, state)
-        .min((core.options.memory_bytes / FLUSH_START_SHARE).saturating_sub(held))
+        .min((core.memory_for_rows() / FLUSH_START_SHARE).saturating_sub(held))
 }
 
 /// The compaction of some runs, which it takes out of play. Reserves memory for it.

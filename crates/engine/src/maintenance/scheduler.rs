@@ -99,7 +99,7 @@ fn is_for_workers(core: &Core, state: &State, table: TableId, visible: Lsn) -> b
 
 /// Whether rows in memory have to be flushed for others to come.
 fn is_memory_full(core: &Core, state: &State) -> bool {
-    state.row_bytes() > core.options.memory_bytes / FLUSH_START_SHARE
+    state.row_bytes() > core.memory_for_rows() / FLUSH_START_SHARE
 }
 
 /// Whether rows have to be flushed for the log to become shorter.
@@ -360,7 +360,7 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
         return tables.iter().find_map(|&table| pick_flush(state, table, visible, u64::MAX));
     }
     if is_memory_full(core, state) {
-        let chunk_bytes = core.options.memory_bytes / FLUSH_SHARE;
+        let chunk_bytes = core.memory_for_rows() / FLUSH_SHARE;
         let tables = state.tables.iter().filter(|(_, table)| may_flush(table));
         let mut by_size: Vec<_> = tables.map(|(id, table)| (table.run_bytes(), *id)).collect();
         by_size.sort_unstable_by(|a, b| b.cmp(a));

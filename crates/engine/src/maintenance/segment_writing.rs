@@ -269,7 +269,7 @@ fn write_rows(
     if has_rows {
         writer.finish()?;
     }
-    Ok((has_rows, carried.finish()))
+    Ok((has_rows, carried.finish(&core.meter)))
 }
 
 /// What a piece takes on disk, or would at most about.

@@ -37,7 +37,7 @@ const WORTH_BYTES_MIN: u64 = 8 << 10;
 /// Whether rows in memory take so much that those of snapshots have to go.
 pub fn is_too_much_held(core: &Core, state: &State) -> bool {
     let held = core.meter.bytes() + state.reserved_bytes;
-    held > core.options.memory_bytes / 8 * SPILL_FROM_EIGHTHS
+    held > core.memory_for_rows() / 8 * SPILL_FROM_EIGHTHS
         && core.meter.bytes() > state.row_bytes() + worth_bytes(core)
 }
 

@@ -15,6 +15,7 @@ use crate::merge::merger::RowSource;
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::alive_rows::RowBits;
 use crate::pieces::liveness::Liveness;
+use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::policy::fold::Fold;
 use crate::policy::tombstones::flags;
@@ -80,10 +81,10 @@ impl CarriedLiveness {
         rows.with_values(values)
     }
 
-    /// What was taken.
-    pub fn finish(self) -> Option<Liveness> {
+    /// What was taken, counted in `meter`.
+    pub fn finish(self, meter: &MemoryMeter) -> Option<Liveness> {
         let Carried { alive, through, since } = self.carried?;
-        Some(Liveness { alive: Arc::new(alive.counted()), through, since })
+        Some(Liveness { alive: Arc::new(alive.counted(meter)), through, since })
     }
 }
 

@@ -19,6 +19,7 @@ use crate::merge::resolving::for_each_live;
 use crate::pieces::alive_rows::{AliveRows, RowBits};
 use crate::pieces::key_lookup::KeyLookup;
 use crate::pieces::liveness::Liveness;
+use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::{Piece, SortedArray};
 use crate::policy::tombstones::flags;
 use crate::select::selection::Selected;
@@ -71,12 +72,13 @@ pub fn find_dead(
     pieces: &Arc<[Piece]>,
     known: &KnownDead,
     lsn: Lsn,
+    meter: &MemoryMeter,
     interrupt: &Interrupt,
 ) -> Result<Vec<Liveness>> {
     let is_less = |pending: &&Pending| lookup_steps(pieces, known, pending) <= merge_steps(pieces);
     let alive = match known.pending().filter(is_less) {
-        Some(pending) => by_lookups(layout, pieces, known, pending, interrupt)?,
-        None => by_merge(layout, pieces, interrupt)?,
+        Some(pending) => by_lookups(layout, pieces, known, pending, meter, interrupt)?,
+        None => by_merge(layout, pieces, meter, interrupt)?,
     };
     let found = |alive| Liveness { alive, through: lsn, since: lsn };
     Ok(alive.into_iter().map(found).collect())
@@ -85,12 +87,13 @@ pub fn find_dead(
 fn by_merge(
     layout: &Layout,
     pieces: &Arc<[Piece]>,
+    meter: &MemoryMeter,
     interrupt: &Interrupt,
 ) -> Result<Vec<Arc<AliveRows>>> {
     let mut alive: Vec<RowBits> = pieces.iter().map(|piece| RowBits::none(piece.rows())).collect();
     let all = Selected::whole(pieces.clone());
     for_each_live(layout, &all, interrupt, |piece, ordinal| alive[piece].set(ordinal))?;
-    Ok(alive.into_iter().map(|bits| Arc::new(bits.counted())).collect())
+    Ok(alive.into_iter().map(|bits| Arc::new(bits.counted(meter))).collect())
 }
 
 fn by_lookups(
@@ -98,6 +101,7 @@ fn by_lookups(
     pieces: &[Piece],
     known: &KnownDead,
     pending: &Pending,
+    meter: &MemoryMeter,
     interrupt: &Interrupt,
 ) -> Result<Vec<Arc<AliveRows>>> {
     // Of those in which nothing dies, what is known is handed on.
@@ -131,7 +135,7 @@ fn by_lookups(
     let alive = changed.into_iter().enumerate().map(|(number, changed)| {
         match (changed, known.of_piece(number)) {
             (None, Some(known)) => known.alive.clone(),
-            (changed, _) => Arc::new(changed.unwrap_or_else(|| bits_of(number)).counted()),
+            (changed, _) => Arc::new(changed.unwrap_or_else(|| bits_of(number)).counted(meter)),
         }
     });
     Ok(alive.collect())

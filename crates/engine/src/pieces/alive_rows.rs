@@ -6,18 +6,21 @@
 
 use std::ops::Range;
 
+use crate::pieces::memory_meter::{Charge, MemoryMeter};
+
 /// Words of a block.
 const BLOCK_WORDS: usize = 8;
 const BLOCK_ROWS: u64 = 64 * BLOCK_WORDS as u64;
 
 /// Some rows of one piece.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct AliveRows {
     words: Vec<u64>,
     /// How many of the rows lie before each block, and at the end in all.
     before: Vec<u32>,
     /// How many rows the piece has.
     rows: u64,
+    _charge: Charge,
 }
 
 /// Bits, one for each row of a piece, until they are counted.
@@ -80,8 +83,8 @@ impl RowBits {
         }
     }
 
-    /// Counts the rows. O(rows / 64).
-    pub fn counted(self) -> AliveRows {
+    /// Counts the rows, and in `meter` what they take. O(rows / 64).
+    pub fn counted(self, meter: &MemoryMeter) -> AliveRows {
         let RowBits { words, rows } = self;
         let mut before = Vec::with_capacity(words.len() / BLOCK_WORDS + 2);
         let mut count = 0;
@@ -90,7 +93,8 @@ impl RowBits {
             count += block.iter().map(|word| word.count_ones()).sum::<u32>();
             before.push(count);
         }
-        AliveRows { words, before, rows }
+        let bytes = words.capacity() * size_of::<u64>() + before.capacity() * size_of::<u32>();
+        AliveRows { words, before, rows, _charge: meter.charge_alive(bytes as u64) }
     }
 }
 
@@ -113,13 +117,6 @@ impl AliveRows {
     /// The same as words, a bit for each row of the piece.
     pub fn words(&self) -> &[u64] {
         &self.words
-    }
-
-    /// What they take in memory.
-    pub fn bytes(&self) -> u64 {
-        let bytes =
-            self.words.capacity() * size_of::<u64>() + self.before.capacity() * size_of::<u32>();
-        bytes as u64
     }
 
     #[inline]
@@ -280,7 +277,9 @@ mod tests {
                 bits.push(is_alive);
                 alive.extend(is_alive.then_some(ordinal as u32));
             }
-            let known = bits.counted();
+            let meter = MemoryMeter::default();
+            let known = bits.counted(&meter);
+            assert!(meter.alive_bytes() >= rows / 8);
             assert_eq!(known.len(), alive.len() as u64);
             let mut rank = 0;
             for ordinal in 0..rows {
@@ -305,12 +304,14 @@ mod tests {
             let (mut by_range, mut one_by_one) = (known.bits(), known.bits());
             by_range.clear_range(from..to);
             (from..to).for_each(|ordinal| one_by_one.clear(ordinal));
-            assert_eq!(by_range.counted(), one_by_one.counted());
+            assert_eq!(by_range.words, one_by_one.words);
             let mut same = RowBits::all(rows);
             (0..rows as u32)
                 .filter(|&ordinal| !known.contains(ordinal))
                 .for_each(|o| same.clear(o));
-            assert_eq!(same.counted(), known);
+            assert_eq!(same.words, known.words);
+            drop(known);
+            assert_eq!(meter.alive_bytes(), 0);
         }
     }
 }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::pieces::alive_rows::AliveRows;
 use crate::pieces::erased_rows::ErasedRows;
+use crate::pieces::memory_meter::MemoryMeter;
 
 /// Which rows of a piece were alive at one commit.
 #[derive(Debug, Clone)]
@@ -56,6 +57,7 @@ impl KnownLiveness {
         &self,
         alive: &Arc<AliveRows>,
         erased: &Arc<ErasedRows>,
+        meter: &MemoryMeter,
     ) -> Arc<AliveRows> {
         let mut last = self.unerased.lock();
         let is_it =
@@ -65,7 +67,7 @@ impl KnownLiveness {
         }
         let mut bits = alive.bits();
         erased.iter().for_each(|interval| bits.clear_range(interval));
-        let rows = Arc::new(bits.counted());
+        let rows = Arc::new(bits.counted(meter));
         let (alive, erased) = (alive.clone(), erased.clone());
         *last = Some(Unerased { alive, erased, rows: rows.clone() });
         rows

@@ -97,17 +97,17 @@ mod tests {
         assert!(!asked(0, MEMBERS_MIN - 1, MEMBERS_MIN - 1), "too few");
         assert!(!asked(0, 1_000, 400));
         assert!(!asked(0, 1_000, 400));
-        assert_eq!(meter.sum_bytes(), 0);
+        assert_eq!(meter.list_bytes(), 0);
         assert!(asked(0, 1_000, 400));
         assert!(asked(0, 1_000, 1), "they are known");
         assert!(!asked(1_000, 1_000, 400), "another set");
-        let of_one = meter.sum_bytes();
+        let of_one = meter.list_bytes();
         assert!((8_000..=SUM_BYTES).contains(&of_one), "{of_one}");
         assert!(asked(2_000, 1_000, 1_000), "all at once");
         assert!(asked(3_000, 1_000, 1_000), "there was room for some of it");
         assert!(!asked(4_000, 1_000, 1_000), "there is none");
-        assert_eq!((meter.sum_bytes(), meter.bytes()), (3 * of_one, 0));
+        assert_eq!((meter.list_bytes(), meter.bytes()), (3 * of_one, 0));
         drop(weights);
-        assert_eq!(meter.sum_bytes(), 0);
+        assert_eq!(meter.list_bytes(), 0);
     }
 }

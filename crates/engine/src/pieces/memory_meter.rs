@@ -1,61 +1,92 @@
-//! Bytes of rows in memory, counted from the arrays that exist, and of running sums that draws leave with them.
+//! Bytes in memory: of rows, counted from the arrays that exist, and of what reads found out and leave for later ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bytes that all live [`Charge`]s hold. Clones share the counts. By default nothing is kept for draws.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryMeter {
-    rows: Arc<AtomicU64>,
-    sums: Arc<AtomicU64>,
+pub struct MemoryMeter(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    rows: AtomicU64,
+    sums: AtomicU64,
+    lists: AtomicU64,
+    alive: AtomicU64,
     sums_max: u64,
 }
 
 /// Bytes held by one object; given back on drop.
 #[derive(Debug)]
 pub struct Charge {
-    counter: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+    of: fn(&Counts) -> &AtomicU64,
     bytes: u64,
 }
 
 impl MemoryMeter {
     /// Counts from zero, and has draws keep sums until these take `sums_max` bytes.
     pub fn with_sums(sums_max: u64) -> MemoryMeter {
-        MemoryMeter { sums_max, ..MemoryMeter::default() }
+        MemoryMeter(Arc::new(Counts { sums_max, ..Counts::default() }))
     }
 
     /// Counts `bytes` of rows for as long as the charge lives.
     pub fn charge(&self, bytes: u64) -> Charge {
-        Charge::new(&self.rows, bytes)
+        self.charge_as(|counts| &counts.rows, bytes)
+    }
+
+    /// Counts `bytes` of running sums that draws by weight leave with runs.
+    pub fn charge_sums(&self, bytes: u64) -> Charge {
+        self.charge_as(|counts| &counts.sums, bytes)
+    }
+
+    /// Counts `bytes` of lists of rows.
+    pub fn charge_list(&self, bytes: u64) -> Charge {
+        self.charge_as(|counts| &counts.lists, bytes)
+    }
+
+    /// Counts `bytes` of bitmaps of the rows that are alive.
+    pub fn charge_alive(&self, bytes: u64) -> Charge {
+        self.charge_as(|counts| &counts.alive, bytes)
+    }
+
+    fn charge_as(&self, of: fn(&Counts) -> &AtomicU64, bytes: u64) -> Charge {
+        of(&self.0).fetch_add(bytes, Ordering::Relaxed);
+        Charge { counts: self.0.clone(), of, bytes }
     }
 
     /// The bytes of rows held now.
     pub fn bytes(&self) -> u64 {
-        self.rows.load(Ordering::Relaxed)
+        self.0.rows.load(Ordering::Relaxed)
     }
 
     /// Whether more sums may be kept.
     pub fn has_room_for_sums(&self) -> bool {
-        self.sum_bytes() < self.sums_max
+        self.0.sums.load(Ordering::Relaxed) < self.0.sums_max
     }
 
-    /// Counts `bytes` of sums that are kept.
-    pub fn charge_sums(&self, bytes: u64) -> Charge {
-        Charge::new(&self.sums, bytes)
+    /// The bytes of sums and lists held now.
+    pub fn list_bytes(&self) -> u64 {
+        self.0.sums.load(Ordering::Relaxed) + self.lists()
     }
 
-    /// The bytes of sums held now.
-    pub fn sum_bytes(&self) -> u64 {
-        self.sums.load(Ordering::Relaxed)
+    /// The bytes of lists alone.
+    pub fn lists(&self) -> u64 {
+        self.0.lists.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of bitmaps held now.
+    pub fn alive_bytes(&self) -> u64 {
+        self.0.alive.load(Ordering::Relaxed)
+    }
+
+    /// All bytes that are not of rows.
+    pub fn bytes_beside_rows(&self) -> u64 {
+        self.list_bytes() + self.alive_bytes()
     }
 }
 
 impl Charge {
-    fn new(counter: &Arc<AtomicU64>, bytes: u64) -> Charge {
-        counter.fetch_add(bytes, Ordering::Relaxed);
-        Charge { counter: counter.clone(), bytes }
-    }
-
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -63,6 +94,6 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.counter.fetch_sub(self.bytes, Ordering::Relaxed);
+        (self.of)(&self.counts).fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

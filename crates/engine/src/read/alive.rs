@@ -14,6 +14,7 @@ use crate::merge::finding_dead::{find_dead, steps};
 use crate::merge::known_dead::KnownDead;
 use crate::pieces::alive_rows::AliveRows;
 use crate::pieces::liveness::Liveness;
+use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::read::snapshot::TableSnapshot;
 use crate::state::version::TableVersion;
@@ -59,8 +60,8 @@ impl TableSnapshot {
 
     /// Which rows of each piece are alive and were not erased, `None` for all.
     pub(crate) fn alive(&self, interrupt: &Interrupt) -> Result<&[Option<Arc<AliveRows>>]> {
-        let TableVersion { layout, pieces, lsn, liveness, .. } = self.table();
-        let pieces = pieces.now();
+        let TableVersion { layout, pieces, lsn, liveness, reads, .. } = self.table();
+        let (pieces, meter) = (pieces.now(), &reads.meter);
         if let Some(alive) = liveness.alive.get() {
             return Ok(alive);
         }
@@ -74,10 +75,10 @@ impl TableSnapshot {
         if let Some(alive) = liveness.alive.get() {
             return Ok(alive);
         }
-        let found = find_dead(layout, pieces.all(), &self.known_dead(), *lsn, interrupt)?;
+        let found = find_dead(layout, pieces.all(), &self.known_dead(), *lsn, meter, interrupt)?;
         liveness.demand.steps.store(0, Ordering::Relaxed);
         let alive =
-            pieces.iter().zip(&found).map(|(piece, found)| unerased(piece, found)).collect();
+            pieces.iter().zip(&found).map(|(piece, found)| unerased(piece, found, meter)).collect();
         if self.keeps_liveness() {
             pieces.iter().zip(&found).for_each(|(piece, found)| piece.liveness.note(found.clone()));
         }
@@ -113,9 +114,9 @@ impl TableSnapshot {
 }
 
 /// The rows of a piece that are alive and were not erased; `None` for all.
-fn unerased(piece: &Piece, found: &Liveness) -> Option<Arc<AliveRows>> {
+fn unerased(piece: &Piece, found: &Liveness, meter: &MemoryMeter) -> Option<Arc<AliveRows>> {
     match &piece.erased {
-        Some(erased) => Some(piece.liveness.without_erased(&found.alive, erased)),
+        Some(erased) => Some(piece.liveness.without_erased(&found.alive, erased, meter)),
         None => (!found.alive.is_all()).then(|| found.alive.clone()),
     }
 }

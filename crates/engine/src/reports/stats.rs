@@ -47,6 +47,8 @@ pub struct Stats {
     /// of such tables as fold keys. A quarter of `memory_bytes` at most, but for the longest; in a reader 128 MiB. And the running sums of
     /// sets in memory that were drawn from by weight: half as much, but for the longest.
     pub list_bytes: u64,
+    /// Bitmaps of the rows that are alive in tables whose keys fold.
+    pub liveness_bytes: u64,
     /// Bytes of pages in the cache.
     pub cache_bytes: u64,
     /// Of these, index pages that stay while their segments are open.
@@ -246,7 +248,6 @@ impl Stats {
             tables: tables.collect(),
             lsn: visible,
             buffered_bytes: state.buffered_bytes,
-            list_bytes: state.reads.list_bytes() + core.meter.sum_bytes(),
             wal_bytes: core.wal.get().map_or(0, |wal| wal.bytes()),
             writer: Some(WriterStats {
                 memory_bytes_limit: core.options.memory_bytes,
@@ -310,6 +311,8 @@ impl Stats {
         let io = cache.counts().read();
         Stats {
             row_bytes: meter.bytes(),
+            list_bytes: meter.list_bytes(),
+            liveness_bytes: meter.alive_bytes(),
             cache_bytes: cache.bytes(),
             cache_index_bytes: cache.index_bytes(),
             reads_by: cache.reads_by(),

@@ -144,13 +144,14 @@ impl Reader {
     /// [`Reader::open`] in any [`Directory`] that holds a database.
     pub fn open_in(directory: Arc<dyn Directory>, options: &ReadOptions) -> Result<Reader> {
         let directory: Arc<dyn Directory> = Arc::new(OpenFiles::new(directory));
+        let reads = ReadMemory::new(READER_LIST_BYTES, options.direct_io);
         let reader = Reader {
             shared: Arc::new(Shared {
                 cache: Arc::new(PageCache::new(directory.clone(), options.cache_bytes)),
                 directory,
-                meter: MemoryMeter::with_sums(READER_LIST_BYTES / 2),
+                meter: reads.meter.clone(),
                 examined: RowsExamined::default(),
-                reads: ReadMemory::new(READER_LIST_BYTES, options.direct_io),
+                reads,
                 clock: Clock::default(),
                 segments: KnownSegments::default(),
                 current: Mutex::new(None),
@@ -280,10 +281,8 @@ impl Reader {
     /// Sizes and counts of what this reader holds and has read. What the writer does is not in them.
     pub fn stats(&self) -> Result<Stats> {
         let current = self.current()?;
-        let Shared { cache, meter, examined, reads, .. } = &*self.shared;
-        let list_bytes = reads.list_bytes() + meter.sum_bytes();
-        let stats = Stats::of_reader(&current.version, &current.log, cache, meter, examined);
-        Ok(Stats { list_bytes, ..stats })
+        let Shared { cache, meter, examined, .. } = &*self.shared;
+        Ok(Stats::of_reader(&current.version, &current.log, cache, meter, examined))
     }
 
     /// Takes what is there now for what is read, and returns its newest commit. Snapshots taken before stay as they

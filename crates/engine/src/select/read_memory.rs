@@ -24,12 +24,15 @@ const PARTITIONS_PER_CORE: usize = 4;
 /// ... and at the least: two for each thread of one scan.
 const PARTITIONS_MIN: usize = 16;
 
+/// Running sums that draws by weight leave with runs have this share of what lists have.
+const SUMS_SHARE: u64 = 2;
+
 /// See the module.
 #[derive(Debug)]
 pub struct ReadMemory {
     /// What all lists may take together. Beyond it those that were kept first are forgotten, but never the last.
     list_bytes_max: u64,
-    held: MemoryMeter,
+    pub meter: MemoryMeter,
     /// In the order in which they were kept.
     lists: Mutex<VecDeque<Weak<KeptList>>>,
     /// Scans with several threads.
@@ -74,7 +77,8 @@ impl Drop for Ahead {
 impl ReadMemory {
     /// Memory for some bytes of lists, and for reads past the system's cache or not.
     pub fn new(list_bytes_max: u64, direct_io: bool) -> Arc<ReadMemory> {
-        let (held, lists) = (MemoryMeter::default(), Mutex::default());
+        let meter = MemoryMeter::with_sums(list_bytes_max / SUMS_SHARE);
+        let lists = Mutex::default();
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let [scans, partitions, bytes_ahead] = [const { AtomicUsize::new(0) }; 3];
         let threads = ThreadsBeside::default();
@@ -82,7 +86,7 @@ impl ReadMemory {
         let partitions_max = (cores * PARTITIONS_PER_CORE).max(PARTITIONS_MIN);
         Arc::new(ReadMemory {
             list_bytes_max,
-            held,
+            meter,
             lists,
             scans,
             partitions,
@@ -160,18 +164,13 @@ impl ReadMemory {
         self.spills.load(Ordering::SeqCst)
     }
 
-    /// The bytes of all lists that are kept.
-    pub fn list_bytes(&self) -> u64 {
-        self.held.bytes()
-    }
-
     /// Keeps a list, in place of older ones of any table if all are too long. O(1), and O(lists) once for as many.
     pub fn keep(&self, question: Question, selected: Arc<Selected>) -> Arc<KeptList> {
-        let charge = self.held.charge(selected.list_bytes());
+        let charge = self.meter.charge_list(selected.list_bytes());
         let kept = Arc::new(KeptList { question, list: Mutex::new(Some((selected, charge))) });
         let mut forgotten = Vec::new();
         let mut lists = self.lists.lock();
-        while self.held.bytes() > self.list_bytes_max {
+        while self.meter.lists() > self.list_bytes_max {
             let Some(oldest) = lists.pop_front() else { break };
             // The rows' pieces may go with a list, and a predicate with its question: that is without the lock.
             let Some(oldest) = oldest.upgrade() else { continue };

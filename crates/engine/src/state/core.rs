@@ -117,7 +117,7 @@ impl Core {
         Core {
             removals: Arc::new(DeferredRemovals::new(directory.clone())),
             directory,
-            meter: MemoryMeter::with_sums(options.list_bytes() / 2),
+            meter: state.reads.meter.clone(),
             options,
             cache,
             rows_examined: RowsExamined::default(),
@@ -150,6 +150,12 @@ impl Core {
     /// Whether closing has to write out what is in memory, as nothing else keeps it.
     pub fn is_kept_by_closing(&self) -> bool {
         self.options.durability == Durability::None && self.dies_with_handles.get().is_none()
+    }
+
+    /// What rows may take of the budget: all that reads have not filled with what they found out, and half of it at least.
+    pub fn memory_for_rows(&self) -> u64 {
+        let all = self.options.memory_bytes;
+        all - self.meter.bytes_beside_rows().min(all / 2)
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {

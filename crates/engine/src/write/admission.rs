@@ -44,9 +44,9 @@ const COMMIT_SLOW_MAX: Duration = Duration::from_secs(2);
 
 /// Whether `bytes` of rows for some tables need not be slowed, nor wait for memory.
 pub fn has_plenty(core: &Core, state: &State, tables: &[(TableId, u64)], bytes: u64) -> bool {
-    let memory_bytes = core.options.memory_bytes;
-    used(state, memory_bytes) + bytes <= slow_from(memory_bytes)
-        && snapshots_delay(memory_bytes, core.meter.bytes(), bytes).is_zero()
+    let (memory_bytes, for_rows) = (core.options.memory_bytes, for_rows(core, bytes));
+    used(state, for_rows) + bytes <= slow_from(for_rows)
+        && snapshots_delay(for_rows, core.meter.bytes(), bytes).is_zero()
         && merges_delay(memory_bytes, levels(state, tables), bytes).is_zero()
 }
 
@@ -104,8 +104,9 @@ fn wait_for_memory(
 ) -> Result<()> {
     let started = Instant::now();
     let memory_bytes = core.options.memory_bytes;
-    let mut is_stalled =
-        slow_down(core, interrupt, || snapshots_delay(memory_bytes, core.meter.bytes(), bytes))?;
+    let mut is_stalled = slow_down(core, interrupt, || {
+        snapshots_delay(for_rows(core, bytes), core.meter.bytes(), bytes)
+    })?;
     let merge_started = Instant::now();
     if slow_down(core, interrupt, || {
         merges_delay(memory_bytes, levels(&core.state(), tables), bytes)
@@ -117,7 +118,8 @@ fn wait_for_memory(
     let mut has_called = false;
     loop {
         state.check_writable()?;
-        if used(&state, memory_bytes) + bytes <= memory_bytes || state.buffered_bytes == 0 {
+        let for_rows = for_rows(core, bytes);
+        if used(&state, for_rows) + bytes <= for_rows || state.buffered_bytes == 0 {
             break;
         }
         if !has_called {
@@ -133,10 +135,11 @@ fn wait_for_memory(
         state = core.wait_or_stop(state, interrupt)?;
     }
     state.buffered_bytes += bytes;
-    let slow_from = slow_from(memory_bytes);
-    let used = used(&state, memory_bytes);
+    let for_rows = for_rows(core, bytes);
+    let slow_from = slow_from(for_rows);
+    let used = used(&state, for_rows);
     drop(state);
-    let excess = used.saturating_sub(slow_from) as f64 / (memory_bytes - slow_from) as f64;
+    let excess = used.saturating_sub(slow_from) as f64 / (for_rows - slow_from) as f64;
     if excess > 0.0 {
         is_stalled = true;
         thread::sleep(SLOW_MAX.mul_f64((excess * excess).min(1.0)));
@@ -147,15 +150,20 @@ fn wait_for_memory(
     Ok(())
 }
 
+/// What rows may take for a commit to come in: at least four times as much as it has, so that it fits once flushes are not due any more.
+fn for_rows(core: &Core, bytes: u64) -> u64 {
+    core.memory_for_rows().max(bytes.saturating_mul(FLUSH_SHARE))
+}
+
 /// From how much of its memory on writers are slowed.
-fn slow_from(memory_bytes: u64) -> u64 {
-    memory_bytes / 100 * SLOW_FROM_PERCENT
+fn slow_from(for_rows: u64) -> u64 {
+    for_rows / 100 * SLOW_FROM_PERCENT
 }
 
 /// The bytes of rows in memory, and the room kept for what a flush takes at once, less what flushes under way have written.
 /// While no flush may begin, none is kept: writers would wait for it in vain.
-fn used(state: &State, memory_bytes: u64) -> u64 {
-    let of_flush = memory_bytes / FLUSH_SHARE;
+fn used(state: &State, for_rows: u64) -> u64 {
+    let of_flush = for_rows / FLUSH_SHARE;
     let kept = if state.holds > 0 { 0 } else { of_flush.saturating_sub(state.flushed_bytes) };
     state.buffered_bytes + kept
 }
