@@ -35,7 +35,6 @@ use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::put_off::{Done, PutOff};
 use crate::state::slots::{covered, pieces_of, release, replace};
-use crate::state::spilling::Held;
 use crate::state::table_state::TableState;
 
 /// A piece of background work with its inputs.
@@ -55,7 +54,7 @@ pub enum Job {
     /// `rows_done` shows how far it is.
     Index { table: TableId, segment: Arc<Segment>, indexed: IndexedSets, rows_done: Arc<AtomicU64> },
     /// Rows go to files that only snapshots hold.
-    Spill { held: Held },
+    Spill,
 }
 
 /// Segments that become one level; no segment between them in their list has keys between theirs.
@@ -129,7 +128,7 @@ impl<'a> Picked<'a> {
                 };
                 set_indexing::index(core, *table, segment, indexed, &rows_done)
             }
-            Job::Spill { held } => spill(core, held),
+            Job::Spill => spill(core),
         };
         self.is_done = matches!(done, Ok(Done::Installed));
         if let Ok(done) = &done {
@@ -165,7 +164,7 @@ impl Drop for Picked<'_> {
 fn note(core: &Core, job: &Job, done: &Done) {
     let mut state = core.state();
     let (table, is_flush) = match job {
-        Job::CompactRuns { .. } | Job::Spill { .. } => return,
+        Job::CompactRuns { .. } | Job::Spill => return,
         Job::Flush { table, .. } => (table, true),
         Job::Merge { table, .. } | Job::Index { table, .. } => (table, false),
     };
@@ -541,7 +540,7 @@ fn give_back(core: &Core, job: &Job) {
             return set_indexing::give_back(core, *table, segment);
         }
         // It says by itself when it is tried again.
-        Job::Spill { .. } => return,
+        Job::Spill => return,
         Job::CompactRuns { table, .. } | Job::Flush { table, .. } | Job::Merge { table, .. } => {
             let mut state = core.state();
             state.worklist.add(*table);
@@ -550,7 +549,7 @@ fn give_back(core: &Core, job: &Job) {
         }
     };
     match job {
-        Job::Index { .. } | Job::Spill { .. } => unreachable!("handled above"),
+        Job::Index { .. } | Job::Spill => unreachable!("handled above"),
         Job::CompactRuns { table, runs, reserved } => {
             state.give_back_reserved(*reserved);
             give_back_runs(&mut state, *table, runs);

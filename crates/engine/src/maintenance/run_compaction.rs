@@ -169,7 +169,7 @@ pub fn pick_compaction_at_rest(
 /// The memory that compactions at rest may take: as those for reads, but what snapshots hold counts, too, of which they would make
 /// more.
 fn room_at_rest(core: &Core, state: &State) -> u64 {
-    let held = core.meter.bytes() + state.reserved_bytes;
+    let held = core.meter.all_row_bytes() + state.reserved_bytes;
     room_for_reads(core, state)
         .min((core.memory_for_rows() / FLUSH_START_SHARE).saturating_sub(held))
 }

@@ -92,7 +92,7 @@ fn is_for_workers(core: &Core, state: &State, table: TableId, visible: Lsn) -> b
     };
     state.resting.is_unwatched()
         || is_memory_full(core, state)
-        || is_too_much_held(core, state)
+        || is_too_much_held(core, state) && state.spilling.is_due(Instant::now())
         || is_log_full(core)
         || state.tables.get(&table).is_some_and(needs_one)
 }
@@ -373,7 +373,7 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
         }
     }
     if is_too_much_held(core, state) && state.spilling.begin(now) {
-        return Some(Job::Spill { held: state.held() });
+        return Some(Job::Spill);
     }
     if is_log_full(core) {
         let behind = state.tables.iter().filter(|(_, table)| may_flush(table));

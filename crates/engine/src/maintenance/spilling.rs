@@ -36,15 +36,18 @@ const WORTH_BYTES_MIN: u64 = 8 << 10;
 
 /// Whether rows in memory take so much that those of snapshots have to go.
 pub fn is_too_much_held(core: &Core, state: &State) -> bool {
-    let held = core.meter.bytes() + state.reserved_bytes;
-    held > core.memory_for_rows() / 8 * SPILL_FROM_EIGHTHS
-        && core.meter.bytes() > state.row_bytes() + worth_bytes(core)
+    let held = core.held_row_bytes(state);
+    held >= worth_bytes(core)
+        && held + state.buffered_bytes > core.memory_for_rows() / 8 * SPILL_FROM_EIGHTHS
 }
 
 /// Writes runs that have left their tables, the largest first, and has what holds them go on with the files.
-pub fn spill(core: &Core, held: &Held) -> Result<Done> {
-    let done = write_runs(core, held, worth_bytes(core), core.options.memory_bytes / JOB_SHARE);
-    let_go(core, held);
+pub fn spill(core: &Core) -> Result<Done> {
+    let held = core.state().held();
+    let done = write_runs(core, &held, worth_bytes(core), core.options.memory_bytes / JOB_SHARE);
+    let_go(core, &held);
+    // Before it is looked what there is left.
+    drop(held);
     let mut state = core.state();
     let now = Instant::now();
     match &done {
@@ -121,7 +124,8 @@ fn write_runs_of(core: &Core, table: TableId, runs: &[&Arc<Run>]) -> Result<Done
             for (run, pieces) in runs.iter().zip(written) {
                 for segment in pieces.iter().filter_map(Piece::segment) {
                     segment.remove_when_unused(&core.removals, ManifestVersion::EVERYTHING);
-                    if segment.rows() == run.rows() {
+                    // One that lists fewer sets would be drawn from in another way.
+                    if segment.rows() == run.rows() && segment.indexed().cover(&run.indexed()) {
                         run.spill_to(segment.clone());
                     }
                 }

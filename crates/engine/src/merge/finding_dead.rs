@@ -21,7 +21,7 @@ use crate::pieces::key_lookup::KeyLookup;
 use crate::pieces::liveness::Liveness;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::{Piece, SortedArray};
-use crate::policy::tombstones::flags;
+use crate::policy::tombstones::{flagged, flags};
 use crate::select::selection::Selected;
 
 /// Rows whose bits are copied and counted in a step.
@@ -105,11 +105,14 @@ fn by_lookups(
     interrupt: &Interrupt,
 ) -> Result<Vec<Arc<AliveRows>>> {
     // Of those in which nothing dies, what is known is handed on.
-    let mut changed: Vec<Option<RowBits>> = pieces.iter().map(|_| None).collect();
-    let bits_of = |piece: usize| match known.of_piece(piece) {
-        Some(known) => known.alive.bits(),
-        None => without_tombstones(layout, &pieces[piece]),
+    let unknown = |number: usize| match known.of_piece(number) {
+        Some(_) => Ok(None),
+        None => without_tombstones(layout, &pieces[number]).map(Some),
     };
+    let mut changed: Vec<Option<RowBits>> =
+        (0..pieces.len()).map(unknown).collect::<Result<_>>()?;
+    let known_bits =
+        |piece: usize| known.of_piece(piece).expect("the others have bits").alive.bits();
     let only_keys = Projection { keys: true, ..Projection::default() };
     for (newer, older) in &pending.keys {
         let newer = pieces[*newer].clone();
@@ -120,7 +123,7 @@ fn by_lookups(
             for (&older, start) in older.iter().zip(&mut starts) {
                 let mut dies = |ordinal| {
                     if known.of_piece(older).is_none_or(|known| known.alive.contains(ordinal)) {
-                        changed[older].get_or_insert_with(|| bits_of(older)).clear(ordinal);
+                        changed[older].get_or_insert_with(|| known_bits(older)).clear(ordinal);
                     }
                 };
                 match &pieces[older].array {
@@ -135,20 +138,29 @@ fn by_lookups(
     let alive = changed.into_iter().enumerate().map(|(number, changed)| {
         match (changed, known.of_piece(number)) {
             (None, Some(known)) => known.alive.clone(),
-            (changed, _) => Arc::new(changed.unwrap_or_else(|| bits_of(number)).counted(meter)),
+            (changed, _) => {
+                let bits = changed.expect("where nothing is known there are bits");
+                Arc::new(bits.counted(meter))
+            }
         }
     });
     Ok(alive.collect())
 }
 
-/// The rows of a run that are no tombstones.
-fn without_tombstones(layout: &Layout, piece: &Piece) -> RowBits {
+/// The rows of a run that are no tombstones, also of one that was spilled.
+fn without_tombstones(layout: &Layout, piece: &Piece) -> Result<RowBits> {
     let mut alive = RowBits::all(piece.rows());
-    let Some(run) = piece.run().filter(|run| run.tombstones() > 0) else { return alive };
-    let rows = run.slice(0, run.rows(), &layout.stored(false, vec![0]));
-    let deleted = flags(layout, &rows).expect("there are tombstones");
+    let has_none = piece.run().is_some_and(|run| run.tombstones() == 0);
+    let Some(only_flags) = flagged(layout, &layout.stored(false, Vec::new())) else {
+        return Ok(alive);
+    };
+    if has_none || !piece.is_of_run() {
+        return Ok(alive);
+    }
+    let rows = piece.read(0, piece.rows(), &only_flags)?;
+    let deleted = flags(layout, &rows).expect("they were read");
     deleted.values().set_indices().for_each(|row| alive.clear(row as u32));
-    alive
+    Ok(alive)
 }
 
 /// Calls `each` with the ordinals of the rows of a segment that have some keys.

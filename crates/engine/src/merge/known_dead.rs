@@ -84,7 +84,7 @@ impl KnownDead {
             }
             if self.of[newer].is_none()
                 && TablePolicy::of(layout).deletes()
-                && pieces[newer].run().is_none()
+                && !pieces[newer].is_of_run()
             {
                 pending.tombstones.push(newer);
             }

@@ -82,8 +82,9 @@ pub struct Merger<S> {
     reads_together: bool,
     /// Whether rows that are handed out have no keys.
     drops_keys: bool,
-    /// Whether batches of the only source are handed on.
+    /// Whether batches of the only source are handed on, and whether in copies.
     passes_through: bool,
+    copies: bool,
     /// Batches that output rows not yet handed out lie in.
     parts: Vec<Rows>,
     picked: Vec<Pick>,
@@ -157,6 +158,7 @@ impl<S: RowSource> Merger<S> {
             reads_together,
             drops_keys: false,
             passes_through: true,
+            copies: false,
             sources: heads,
             direction,
             fold,
@@ -180,6 +182,11 @@ impl<S: RowSource> Merger<S> {
         self.passes_through = false;
         self.picked.reserve_exact(rows_max);
         self
+    }
+
+    /// Hands out no rows that share memory with a source.
+    pub fn in_copies(self) -> Merger<S> {
+        Merger { copies: true, ..self }
     }
 
     /// Closes a batch at fewer bytes of keys and strings.
@@ -249,7 +256,10 @@ impl<S: RowSource> Merger<S> {
         let head = &mut self.sources[source];
         let rows = head.rows.as_ref().expect("the winner has a row");
         let len = (rows.len() - head.at).min(self.batch_rows);
-        let slice = rows.slice(head.at, len);
+        let slice = match self.copies {
+            true => rows.take(&(head.at as u32..(head.at + len) as u32).collect::<Vec<_>>()),
+            false => rows.slice(head.at, len),
+        };
         head.at += len;
         if head.at == rows.len() {
             head.load(self.direction)?;

@@ -106,7 +106,7 @@ mod tests {
         assert!(asked(2_000, 1_000, 1_000), "all at once");
         assert!(asked(3_000, 1_000, 1_000), "there was room for some of it");
         assert!(!asked(4_000, 1_000, 1_000), "there is none");
-        assert_eq!((meter.list_bytes(), meter.bytes()), (3 * of_one, 0));
+        assert_eq!((meter.list_bytes(), meter.all_row_bytes()), (3 * of_one, 0));
         drop(weights);
         assert_eq!(meter.list_bytes(), 0);
     }

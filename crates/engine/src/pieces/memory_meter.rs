@@ -10,6 +10,8 @@ pub struct MemoryMeter(Arc<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     rows: AtomicU64,
+    unpublished: AtomicU64,
+    times: AtomicU64,
     sums: AtomicU64,
     lists: AtomicU64,
     alive: AtomicU64,
@@ -30,9 +32,14 @@ impl MemoryMeter {
         MemoryMeter(Arc::new(Counts { sums_max, ..Counts::default() }))
     }
 
-    /// Counts `bytes` of rows for as long as the charge lives.
+    /// Counts `bytes` of rows that are not [published](Charge::publish) yet, for as long as the charge lives.
     pub fn charge(&self, bytes: u64) -> Charge {
-        self.charge_as(|counts| &counts.rows, bytes)
+        self.charge_as(|counts| &counts.unpublished, bytes)
+    }
+
+    /// Counts `bytes` of the times at which rows expire next.
+    pub fn charge_times(&self, bytes: u64) -> Charge {
+        self.charge_as(|counts| &counts.times, bytes)
     }
 
     /// Counts `bytes` of running sums that draws by weight leave with runs.
@@ -55,9 +62,16 @@ impl MemoryMeter {
         Charge { counts: self.0.clone(), of, bytes }
     }
 
-    /// The bytes of rows held now.
-    pub fn bytes(&self) -> u64 {
+    /// The bytes of rows that were published, and are held now.
+    pub fn row_bytes(&self) -> u64 {
         self.0.rows.load(Ordering::Relaxed)
+    }
+
+    /// Those of all rows, and of the times at which they expire.
+    pub fn all_row_bytes(&self) -> u64 {
+        let [unpublished, times] =
+            [&self.0.unpublished, &self.0.times].map(|count| count.load(Ordering::Relaxed));
+        self.row_bytes() + unpublished + times
     }
 
     /// Whether more sums may be kept.
@@ -82,13 +96,20 @@ impl MemoryMeter {
 
     /// All bytes that are not of rows.
     pub fn bytes_beside_rows(&self) -> u64 {
-        self.list_bytes() + self.alive_bytes()
+        self.list_bytes() + self.alive_bytes() + self.0.times.load(Ordering::Relaxed)
     }
 }
 
 impl Charge {
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Snapshots may hold the rows from now on.
+    pub fn publish(&mut self) {
+        self.counts.rows.fetch_add(self.bytes, Ordering::Relaxed);
+        (self.of)(&self.counts).fetch_sub(self.bytes, Ordering::Relaxed);
+        self.of = |counts| &counts.rows;
     }
 }
 

@@ -180,7 +180,9 @@ impl UncommittedRun {
 
     /// Gives the run its place. O(1), without memory being asked for.
     pub fn commit(mut self, lsns: LsnRange) -> Arc<Run> {
-        Arc::get_mut(&mut self.run).expect("it has one owner").lsns = lsns;
+        let run = Arc::get_mut(&mut self.run).expect("it has one owner");
+        run.lsns = lsns;
+        run.charge.publish();
         self.run
     }
 }

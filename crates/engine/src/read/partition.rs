@@ -399,7 +399,7 @@ impl Source {
                 let batch_rows = (*batch_rows).min(COPIED_ROWS);
                 let merger = Merger::new(group, *direction, fold.clone(), batch_rows)?;
                 let merger = if plan.shows_keys { merger } else { merger.without_keys() };
-                Ok(Source::Merged(merger.into()))
+                Ok(Source::Merged(merger.in_copies().into()))
             }
         }
     }

@@ -263,10 +263,7 @@ impl Stats {
                 segments_indexed: state.counts.segments_indexed,
                 snapshot_spills: state.counts.snapshot_spills,
                 rows_written: state.counts.rows_written,
-                snapshot_row_bytes: core
-                    .meter
-                    .bytes()
-                    .saturating_sub(state.buffered_bytes + state.expiring_bytes()),
+                snapshot_row_bytes: core.held_row_bytes(&state),
                 oldest_snapshot_lsn: oldest.map(|oldest| oldest.lsn),
                 oldest_snapshot_row_bytes: oldest_row_bytes,
                 oldest_snapshot_file_bytes: oldest_file_bytes,
@@ -310,7 +307,7 @@ impl Stats {
     fn of_process(cache: &PageCache, meter: &MemoryMeter, examined: &RowsExamined) -> Stats {
         let io = cache.counts().read();
         Stats {
-            row_bytes: meter.bytes(),
+            row_bytes: meter.all_row_bytes(),
             list_bytes: meter.list_bytes(),
             liveness_bytes: meter.alive_bytes(),
             cache_bytes: cache.bytes(),

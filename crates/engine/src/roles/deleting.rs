@@ -222,7 +222,7 @@ fn selected_in(
     let candidates = question.scope.select(layout, pieces.clone(), interrupt)?;
     let mut ordinals = vec![Vec::new(); pieces.len()];
     for part in candidates.parts().iter().filter(|part| numbers.contains(&part.piece)) {
-        ordinals[part.piece].extend(live_of(table, part, interrupt)?);
+        ordinals[part.piece].extend(live_of(table, pieces, part, interrupt)?);
     }
     ordinals.iter_mut().for_each(|ordinals| ordinals.sort_unstable());
     let live = Selected::listed(pieces.clone(), ordinals);
@@ -232,13 +232,17 @@ fn selected_in(
     }
 }
 
-fn live_of(table: &TableSnapshot, part: &Part, interrupt: &Interrupt) -> Result<Vec<u32>> {
-    let pieces = table.table().pieces.now();
+fn live_of(
+    table: &TableSnapshot,
+    pieces: &[Piece],
+    part: &Part,
+    interrupt: &Interrupt,
+) -> Result<Vec<u32>> {
     let mut ordinals = Vec::new();
     part.ordinals(&pieces[part.piece], part.from..part.to, &mut ordinals)?;
     let place = |&ordinal: &u32| Place::new(part.piece, ordinal);
     let places: Vec<Place> = ordinals.iter().map(place).collect();
-    let live = are_live(&table.table().layout, &pieces, &table.known_dead(), &places, interrupt)?;
+    let live = are_live(&table.table().layout, pieces, &table.known_dead(), &places, interrupt)?;
     Ok(ordinals.into_iter().zip(live).filter(|(_, is_live)| *is_live).map(|(at, _)| at).collect())
 }
 

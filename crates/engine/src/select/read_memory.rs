@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::calls::threads_beside::ThreadsBeside;
 use crate::pieces::memory_meter::{Charge, MemoryMeter};
+use crate::pieces::piece::Piece;
 use crate::select::selection::{Question, Selected};
 
 /// Threads of a scan past the system's cache, at the least, beside two per core: they wait for the device for most of their
@@ -189,6 +190,12 @@ impl ReadMemory {
 }
 
 impl KeptList {
+    /// Whether it is of runs that were spilled.
+    pub fn holds_spilled(&self) -> bool {
+        let list = self.list.lock();
+        list.as_ref().is_some_and(|(selected, _)| selected.pieces().iter().any(Piece::is_spilled))
+    }
+
     /// The list, if it answers the question and was not forgotten.
     pub fn get(&self, question: &Question) -> Option<Arc<Selected>> {
         let list = self.list.lock();

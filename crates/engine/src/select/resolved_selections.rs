@@ -29,6 +29,14 @@ impl ResolvedSelections {
         ResolvedSelections { memory: self.memory.clone(), kept }
     }
 
+    /// Those that hold runs which were spilled; they are kept no longer. A call that began before may leave such late.
+    pub fn take_spilled(&self) -> Vec<Arc<KeptList>> {
+        let mut kept = self.kept.lock();
+        let (spilled, others) = kept.drain(..).partition(|kept| kept.holds_spilled());
+        *kept = others;
+        Vec::from(spilled)
+    }
+
     pub fn get(&self, question: &Question) -> Option<Arc<Selected>> {
         self.kept.lock().iter().find_map(|kept| kept.get(question))
     }

@@ -471,9 +471,9 @@ impl OfPiece<'_> {
         let mut listed = unlisted.into_iter().zip(listed);
         let mut next = || {
             let (value, ordinals) = listed.next().expect("one was listed for each");
-            match piece.run() {
-                Some(_) => Members::Listed(ordinals),
-                None => {
+            match piece.is_of_run() {
+                true => Members::Listed(ordinals),
+                false => {
                     let (value, range) = (value.into(), range.clone());
                     Members::Unindexed(UnindexedSet { value, range, ordinals })
                 }

@@ -158,6 +158,11 @@ impl Core {
         all - self.meter.bytes_beside_rows().min(all / 2)
     }
 
+    /// The bytes of rows in memory that no table has any more, as snapshots hold them.
+    pub fn held_row_bytes(&self, state: &State) -> u64 {
+        self.meter.row_bytes().saturating_sub(state.row_bytes())
+    }
+
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.note_locked();
         self.state.lock()

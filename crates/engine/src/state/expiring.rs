@@ -114,7 +114,7 @@ impl Expiring {
         expiring.upcoming.sort_unstable_by(|a, b| b.cmp(a));
         expiring.upcoming.shrink_to_fit();
         let bytes = std::mem::size_of_val(expiring.upcoming.as_slice()) as u64;
-        expiring.charge = (bytes > 0).then(|| Arc::new(meter.charge(bytes)));
+        expiring.charge = (bytes > 0).then(|| Arc::new(meter.charge_times(bytes)));
         Ok((OrdinalIntervals::of(&gone), expiring))
     }
 

@@ -14,7 +14,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
 use crate::select::read_memory::ReadMemory;
-use crate::state::expiring::Expiring;
 use crate::state::newest_version::{NewestVersion, OldestSnapshot, Replaced};
 use crate::state::positions::Positions;
 use crate::state::put_off::PutOff;
@@ -282,15 +281,6 @@ impl State {
         unknown
     }
 
-    /// Bytes of the times of rows that expire next. O(pieces).
-    pub fn expiring_bytes(&self) -> u64 {
-        let of_runs = self.tables.values().flat_map(|table| &table.runs);
-        let of_segments = self.tables.values().flat_map(|table| &table.segments);
-        let expiring = of_runs.map(|slot| &slot.expiring);
-        let expiring = expiring.chain(of_segments.map(|slot| &slot.expiring));
-        expiring.flatten().map(Expiring::bytes).sum()
-    }
-
     /// The latest moment at which something has expired, or may have.
     pub fn clock(&self) -> u64 {
         self.clock
@@ -336,6 +326,7 @@ impl State {
     /// Notes runs that have left their table, as somebody may hold them.
     pub fn note_left(&mut self, table: TableId, runs: &[Arc<Run>]) {
         self.newest.note_left(table, runs);
+        self.spilling.look_again();
     }
 
     /// What somebody holds of tables as they are or were. O(what is held).

@@ -10,8 +10,10 @@ use crate::pieces::run::Run;
 use crate::state::put_off::PutOff;
 use crate::state::version::TableVersion;
 
-/// How long is waited where there was nothing to spill, as calls that end soon hold the rows.
+/// How long is waited where there was nothing to spill, as calls that end soon hold the rows, ...
 const PAUSE: Duration = Duration::from_millis(20);
+/// ... and how long once that was in vain again and again.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Default)]
@@ -19,6 +21,7 @@ pub struct Spilling {
     is_under_way: bool,
     put_off: Option<PutOff>,
     not_before: Option<Instant>,
+    pause: Duration,
 }
 
 /// What somebody holds.
@@ -32,18 +35,30 @@ pub struct Held {
 impl Spilling {
     /// Has one job spill, unless one does or it is too early.
     pub fn begin(&mut self, now: Instant) -> bool {
-        let waits = self.next_try().is_some_and(|until| until > now);
-        if self.is_under_way || waits {
+        if !self.is_due(now) {
             return false;
         }
         self.is_under_way = true;
         true
     }
 
+    /// Whether that may be now.
+    pub fn is_due(&self, now: Instant) -> bool {
+        !self.is_under_way && self.next_try().is_none_or(|until| until <= now)
+    }
+
+    /// There may be more to spill than when nothing was found.
+    pub fn look_again(&mut self) {
+        self.not_before = None;
+    }
+
     /// It has spilled something, or there was nothing to spill.
     pub fn done(&mut self, has_spilled: bool, now: Instant) {
-        *self = Spilling::default();
-        self.not_before = (!has_spilled).then(|| now + PAUSE);
+        let pause = (2 * self.pause).clamp(PAUSE, PAUSE_MAX);
+        *self = match has_spilled {
+            true => Spilling::default(),
+            false => Spilling { not_before: Some(now + pause), pause, ..Spilling::default() },
+        };
     }
 
     /// It could not, or was kept from it.

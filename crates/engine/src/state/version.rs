@@ -166,8 +166,10 @@ impl TableVersion {
     /// Goes on with the files of runs that were spilled, and hands out what held these, if some were: also lists that reads left
     /// with it. To be dropped without a lock.
     pub fn let_go_of_spilled(&self) -> Option<impl Sized + use<>> {
-        let pieces = self.pieces.let_go_of_spilled()?;
-        Some((pieces, self.resolved.take(), self.passed.take()))
+        let pieces = self.pieces.let_go_of_spilled();
+        let lists = [&self.resolved, &self.passed].map(ResolvedSelections::take_spilled);
+        let holds_some = pieces.is_some() || lists.iter().any(|list| !list.is_empty());
+        holds_some.then_some((pieces, lists))
     }
 
     /// Counts searches of all pieces, of which reads would have saved some, had the table fewer runs.

@@ -46,7 +46,7 @@ const COMMIT_SLOW_MAX: Duration = Duration::from_secs(2);
 pub fn has_plenty(core: &Core, state: &State, tables: &[(TableId, u64)], bytes: u64) -> bool {
     let (memory_bytes, for_rows) = (core.options.memory_bytes, for_rows(core, bytes));
     used(state, for_rows) + bytes <= slow_from(for_rows)
-        && snapshots_delay(for_rows, core.meter.bytes(), bytes).is_zero()
+        && snapshots_delay(for_rows, rows_and_held(core, state, for_rows), bytes).is_zero()
         && merges_delay(memory_bytes, levels(state, tables), bytes).is_zero()
 }
 
@@ -105,7 +105,12 @@ fn wait_for_memory(
     let started = Instant::now();
     let memory_bytes = core.options.memory_bytes;
     let mut is_stalled = slow_down(core, interrupt, || {
-        snapshots_delay(for_rows(core, bytes), core.meter.bytes(), bytes)
+        let for_rows = for_rows(core, bytes);
+        if core.meter.row_bytes() <= for_rows {
+            return Duration::ZERO;
+        }
+        let row_bytes = rows_and_held(core, &core.state(), for_rows);
+        snapshots_delay(for_rows, row_bytes, bytes)
     })?;
     let merge_started = Instant::now();
     if slow_down(core, interrupt, || {
@@ -153,6 +158,11 @@ fn wait_for_memory(
 /// What rows may take for a commit to come in: at least four times as much as it has, so that it fits once flushes are not due any more.
 fn for_rows(core: &Core, bytes: u64) -> u64 {
     core.memory_for_rows().max(bytes.saturating_mul(FLUSH_SHARE))
+}
+
+/// The bytes of rows that tables have, for which there is memory, and of those that only snapshots hold.
+fn rows_and_held(core: &Core, state: &State, for_rows: u64) -> u64 {
+    state.row_bytes().min(for_rows) + core.held_row_bytes(state)
 }
 
 /// From how much of its memory on writers are slowed.

@@ -30,7 +30,7 @@ fn spec(merge: Merge) -> TableSpec {
 /// Some rows, of which those of the batches before share half of the keys.
 fn rows(batch: i64) -> RecordBatch {
     let ids = batch * ROWS / 2..batch * ROWS / 2 + ROWS;
-    let place = |id: i64| ["Rome", "Oslo", "Lima"][(id % 97 % 3) as usize];
+    let place = |id: i64| ["Rome", "Oslo", "Lima", "Kiev"][(id % 97 % 4) as usize];
     let places: ArrayRef = Arc::new(StringArray::from_iter_values(ids.clone().map(place)));
     let weights = integers(ids.clone().map(|id| id % 1_000 + batch));
     RecordBatch::try_from_iter([("id", integers(ids)), ("place", places), ("weight", weights)])
@@ -95,7 +95,10 @@ fn answers(table: &TableSnapshot, is_rollup: bool) -> Vec<(&'static str, String)
         ("a sample by weight", sample(&everything, true, weight)),
         ("a sample of a set by weight", sample(&of_set("Lima"), true, weight)),
         ("a sample of a range by weight", sample(&range, false, weight)),
+        ("a sample of a set without an index", sample(&of_set("Kiev"), true, None)),
+        ("a sample of that by weight", sample(&of_set("Kiev"), true, weight)),
         ("an estimate", estimate(&everything)),
+        ("an estimate of a range", estimate(&range)),
         ("an estimate of a set", estimate(&both)),
     ];
     if !is_rollup {
@@ -120,6 +123,8 @@ fn a_snapshot_answers_the_same_once_its_rows_are_in_files() {
         let options = Options { memory_bytes: MEMORY, ..Options::default() };
         let db = Database::open(folder.path(), options).unwrap();
         let table = db.create_table("t", spec(merge.clone())).unwrap();
+        let kiev: ArrayRef = Arc::new(StringArray::from(vec!["Kiev"]));
+        table.unindex_sets(&kiev).unwrap();
         let hold = db.hold_maintenance();
         let mut next = 0;
         fill(&db, &table, MEMORY / 16 * 9, &mut next);
@@ -224,4 +229,24 @@ fn twenty_slow_scans_hold_one_budget() {
             assert!(expected == scanned, "{merge:?}: partitions went astray");
         }
     }
+}
+
+/// What is known of which rows are dead was found out of runs, before it was asked of all of them.
+#[test]
+fn deleted_rows_stay_deleted_once_tombstones_are_in_files() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let _hold = db.hold_maintenance();
+    let table = db.create_table("t", spec(Merge::Upsert)).unwrap();
+    (0..4).for_each(|batch| drop(table.append(&rows(batch), OnError::Raise).unwrap()));
+    table.delete(&[integers((0..ROWS).filter(|id| id % 3 == 0))]).unwrap();
+    let snapshot = table.snapshot().unwrap();
+    let one = SampleRequest { n: 1, seed: Some(1), ..Default::default() };
+    let drawn = snapshot.sample(&one).unwrap();
+    db.flush().unwrap();
+    db.spill_snapshots().unwrap();
+    assert_eq!(writer(&db).snapshot_row_bytes, 0);
+    assert!(snapshot.sample(&one).unwrap() == drawn);
+    let alive = (ROWS * 5 / 2 - (ROWS + 2) / 3) as u64;
+    assert_eq!(snapshot.rows().unwrap(), alive);
+    assert_eq!(as_one(snapshot.scan(ScanRequest::default()).unwrap()).num_rows() as u64, alive);
 }

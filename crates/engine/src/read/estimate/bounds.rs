@@ -55,8 +55,11 @@ pub fn bounds(
     pages_max: u64,
     interrupt: &Interrupt,
 ) -> Result<Vec<Known>> {
-    let pages = selected.by_piece().filter_map(|(number, _)| selected.pieces()[number].segment());
-    let is_too_much = pages.map(|segment| segment.statistics_page_count()).sum::<u64>() > pages_max;
+    let pieces = selected.by_piece().map(|(number, _)| &selected.pieces()[number]);
+    // Of a run that was spilled what was known before: the same seed goes on to give the same intervals.
+    let on_disk = pieces.filter(|piece| !piece.is_of_run()).filter_map(Piece::segment);
+    let is_too_much =
+        on_disk.map(|segment| segment.statistics_page_count()).sum::<u64>() > pages_max;
     // Of a column that folds, what partial rows hold says nothing.
     let plain = TablePolicy::of(layout).stored_as_shown(columns);
     if plain.is_empty() || is_too_much {
@@ -76,7 +79,8 @@ pub fn bounds(
             None => {
                 let is_listed = parts.iter().any(|part| part.members.is_some());
                 let all = 0..piece.rows();
-                let ordinals = if is_listed { all } else { parts[0].from..parts[0].to };
+                let is_whole = is_listed || piece.is_of_run();
+                let ordinals = if is_whole { all } else { parts[0].from..parts[0].to };
                 on_disk.push((piece, ordinals));
             }
         }
