@@ -263,9 +263,11 @@ fn ipc(what: impl Into<String>) -> ArrowError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_array::cast::AsArray;
     use arrow_array::{DictionaryArray, Int64Array, StringArray, types::Int32Type};
     use arrow_ipc::CompressionType;
-    use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+    use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamWriter};
+    use arrow_schema::DataType;
 
     fn batches() -> Vec<RecordBatch> {
         let batch = |first: i64| {
@@ -317,6 +319,37 @@ mod tests {
                 assert_eq!(ArrowFile::open(&bytes[..]).unwrap().schema(), batches()[0].schema());
                 assert_eq!(read(&bytes).unwrap(), batches());
             }
+        }
+    }
+
+    /// The second batch has one entry more, which a writer may give alone; of a stream also other entries altogether.
+    #[test]
+    fn dictionaries_may_grow_and_change_from_batch_to_batch() {
+        let batch = |codes: &[i32], words: &[&str]| {
+            let (codes, words) = (codes.to_vec().into(), StringArray::from(words.to_vec()));
+            let column = DictionaryArray::<Int32Type>::new(codes, Arc::new(words));
+            RecordBatch::try_from_iter([("code", Arc::new(column) as ArrayRef)]).unwrap()
+        };
+        let texts = |batch: &RecordBatch| {
+            let column = arrow_cast::cast(batch.column(0), &DataType::Utf8).unwrap();
+            let texts = column.as_string::<i32>().iter();
+            texts.map(|text| text.unwrap().to_string()).collect::<Vec<_>>()
+        };
+        let first = batch(&[0, 1, 0], &["a", "b"]);
+        let grown = batch(&[2, 1], &["a", "b", "c"]);
+        let other = batch(&[1, 0], &["x", "y"]);
+        let schema = first.schema();
+        let deltas =
+            || IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
+        let mut file = FileWriter::try_new_with_options(Vec::new(), &schema, deltas()).unwrap();
+        let mut stream = StreamWriter::try_new_with_options(Vec::new(), &schema, deltas()).unwrap();
+        [&first, &grown].into_iter().for_each(|batch| file.write(batch).unwrap());
+        [&first, &grown, &other].into_iter().for_each(|batch| stream.write(batch).unwrap());
+        let expected = [vec!["a", "b", "a"], vec!["c", "b"], vec!["y", "x"]];
+        for (bytes, batches) in [(file.into_inner().unwrap(), 2), (stream.into_inner().unwrap(), 3)]
+        {
+            let read: Vec<_> = read(&bytes).unwrap().iter().map(texts).collect();
+            assert_eq!(read, expected[..batches]);
         }
     }
 
