@@ -56,7 +56,7 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
     // Appends that wait at the memory limit give up.
     core.wake_all();
     let flushed = if core.is_kept_by_closing() { write_out(core) } else { Ok(()) };
-    core.state().closed = true;
+    core.state().close();
     core.wake_all();
     for worker in mem::take(&mut *workers.maintenance.lock()) {
         // A worker that panicked has failed its job; its inputs are still in the log.
@@ -103,7 +103,7 @@ impl Drop for Shut<'_> {
         core.removals.close();
         core.lock.lock().take();
         let mut state = core.state();
-        state.closed = true;
+        state.close();
         state.is_shut = true;
         drop(state);
         core.wake_all();

@@ -25,6 +25,7 @@ use crate::pieces::rows_examined::RowsExamined;
 use crate::state::clock::Clock;
 use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
+use crate::state::newest_version::ShownVersion;
 use crate::state::options::{Durability, Options};
 use crate::state::plenty::Plenty;
 #[cfg(feature = "shuttle")]
@@ -64,6 +65,7 @@ pub struct Core {
     /// ... and to workers, when there may be more to do.
     pub work: Arc<WorkSignal>,
     visible: AtomicU64,
+    shown: Arc<ShownVersion>,
     /// Calls that write, and jobs that were picked, that are not done yet: closing waits for them.
     pub underway: CallsUnderway,
     next_segment: AtomicU64,
@@ -125,6 +127,7 @@ impl Core {
             manifest: Mutex::new(manifest),
             wal: OnceLock::new(),
             visible: AtomicU64::new(state.next_lsn.0 - 1),
+            shown: state.shown_version().clone(),
             work: state.work.clone(),
             state: Mutex::new(state),
             #[cfg(test)]
@@ -353,6 +356,10 @@ impl Core {
     /// [`Core::version`] that can be stopped while it reads a column.
     pub fn version_interruptibly(&self, interrupt: &Interrupt) -> Result<Arc<Version>, Error> {
         let clock = self.clock.now();
+        // Most calls find it so, and none waits for another then.
+        if let Some(version) = self.shown.at(self.visible(), clock) {
+            return Ok(version);
+        }
         loop {
             if let Some(version) = self.version_if_known(clock)? {
                 return Ok(version);

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
 use crate::select::read_memory::ReadMemory;
-use crate::state::newest_version::{NewestVersion, OldestSnapshot, Replaced};
+use crate::state::newest_version::{NewestVersion, OldestSnapshot, Replaced, ShownVersion};
 use crate::state::positions::Positions;
 use crate::state::put_off::PutOff;
 use crate::state::resting::Resting;
@@ -261,9 +261,20 @@ impl State {
         }
     }
 
+    /// The newest snapshot, for who has no lock.
+    pub fn shown_version(&self) -> &Arc<ShownVersion> {
+        self.newest.shown()
+    }
+
+    /// Nothing can be asked any more.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.newest.hide();
+    }
+
     /// The newest snapshot, if it is one at `visible` and `clock`.
     pub fn known_version(&self, visible: Lsn, clock: u64) -> Option<Arc<Version>> {
-        self.newest.known(visible, clock)
+        self.newest.shown().at(visible, clock)
     }
 
     /// Erases what has expired at `clock` of the rows that snapshots at `visible` show. Returns the pieces of which that is not

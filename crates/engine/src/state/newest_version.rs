@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
+use arc_swap::ArcSwapOption;
 use drillcore_format::ids::{Lsn, TableId};
 
 use crate::pieces::run::Run;
@@ -19,12 +20,29 @@ use crate::state::work_signal::WorkSignal;
 #[derive(Default)]
 pub struct NewestVersion {
     /// The newest snapshot, while it is current.
-    version: Option<Arc<Version>>,
+    version: Arc<ShownVersion>,
     /// What holds of all tables, unless which there are, or the shape of one, has changed since.
     shared: Option<Shared>,
     /// The clock of the last snapshot.
     clock: u64,
     handed_out: HandedOut,
+}
+
+/// The newest snapshot, while it is current: to be had without the lock of the state, under which alone it changes.
+#[derive(Default)]
+pub struct ShownVersion(ArcSwapOption<Version>);
+
+impl ShownVersion {
+    /// The newest snapshot, if it is one at `visible` and `clock`.
+    pub fn at(&self, visible: Lsn, clock: u64) -> Option<Arc<Version>> {
+        let shown = self.0.load();
+        let shown = shown.as_ref().filter(|version| version.lsn() == visible)?;
+        (shown.clock >= clock || !shown.expires).then(|| shown.clone())
+    }
+
+    fn take(&self) -> Option<Arc<Version>> {
+        self.0.swap(None)
+    }
 }
 
 /// What the next snapshot can take over.
@@ -72,7 +90,7 @@ impl NewestVersion {
         let shared = self.shared.as_mut()?;
         let shown = shared.tables.get(&id).cloned();
         // The other tables of the last snapshot are shared.
-        self.version = None;
+        drop(self.version.take());
         shared.tables.remove_mut(&id);
         shared.changed.insert(id);
         shown
@@ -83,10 +101,14 @@ impl NewestVersion {
         Replaced { _version: self.version.take(), _shared: self.shared.take(), tables: Vec::new() }
     }
 
-    /// The newest snapshot, if it is one at `visible` and `clock`.
-    pub fn known(&self, visible: Lsn, clock: u64) -> Option<Arc<Version>> {
-        let known = self.version.as_ref().filter(|version| version.lsn() == visible)?;
-        (known.clock >= clock || !known.expires).then(|| known.clone())
+    /// The newest snapshot.
+    pub fn shown(&self) -> &Arc<ShownVersion> {
+        &self.version
+    }
+
+    /// Has it looked up anew, whatever it is.
+    pub fn hide(&self) {
+        drop(self.version.take());
     }
 
     /// The tables that may hold erasures which their pieces do not know of; `None` for all.
@@ -142,18 +164,19 @@ impl NewestVersion {
         let expires = !shared.expiring.is_empty();
         let version = Arc::new(Version { moment, clock, tables, names, expires });
         self.clock = clock;
-        self.version = Some(version.clone());
+        self.version.0.store(Some(version.clone()));
         (version, replaced)
     }
 
     /// Gives up what it holds.
-    pub fn take(&mut self) -> NewestVersion {
-        std::mem::take(self)
+    pub fn take(&mut self) -> impl Sized + use<> {
+        (self.version.take(), std::mem::take(self))
     }
 
     /// The oldest snapshot that somebody holds, if it is not the newest. O(snapshots and tables held).
     pub fn oldest_held(&self) -> Option<OldestSnapshot> {
-        let newest = self.version.as_ref().map(|version| Arc::as_ptr(&version.moment));
+        let newest = self.version.0.load();
+        let newest = newest.as_ref().map(|version| Arc::as_ptr(&version.moment));
         let moments = self.handed_out.moments.iter().filter_map(Weak::upgrade);
         let lsn = *moments.filter(|moment| Some(Arc::as_ptr(moment)) != newest).min()?;
         let tables = self.held_tables().filter(|table| table.lsn <= lsn).collect();
