@@ -23,11 +23,12 @@ use crate::setup::Setup;
 use crate::trial::{Contender, Outcome, Role, Trial};
 
 const PER_MILLION: Metric = Metric { name: "1 M rows", unit: "ms", better: Better::Lower };
-const IN_MEMORY: Metric = Metric { name: "in memory", unit: "bytes/row", better: Better::Lower };
+pub const IN_MEMORY: Metric =
+    Metric { name: "in memory", unit: "bytes/row", better: Better::Lower };
 /// The thread counts that incremental indexes are compared at; `--threads` adds those above.
-const THREADS: [u32; 4] = [1, 2, 4, 8];
+pub const THREADS: [u32; 4] = [1, 2, 4, 8];
 /// Enough for all rows, so that none is written out.
-const MEMORY_BYTES: u64 = 64 << 30;
+pub const MEMORY_BYTES: u64 = 64 << 30;
 
 /// Different keys where every commit has rows of the same ones, and milliseconds after which the next key comes.
 const HOT_KEYS: i64 = 1_000;
@@ -125,7 +126,7 @@ fn held(
 }
 
 /// By time and all dimensions with sums, or by time alone with all columns.
-fn create(db: &Database, columns: Columns, folds: bool) -> Result<Table> {
+pub fn create(db: &Database, columns: Columns, folds: bool) -> Result<Table> {
     let schema = columns.schema();
     let spec = match (folds, columns) {
         (false, _) => TableSpec::new(schema, [TIME]),

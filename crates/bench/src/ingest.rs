@@ -5,11 +5,14 @@ use std::time::Instant;
 
 use drillcore::Selection;
 
+use crate::arriving::Columns;
+use crate::capped::capped;
 use crate::engine::{self, DRILLCORE};
 use crate::error::Result;
 use crate::file_pages::{sync, write_in_chunks};
 use crate::incremental::incremental;
 use crate::metric::Metric;
+use crate::pair_writers::pair_writers;
 use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::sqlite::{self, SQLITE, Sqlite};
@@ -31,6 +34,13 @@ pub fn ingest(setup: &Setup) -> Result<Report> {
     appends(setup, &mut trial, "keys shuffled", &shuffled, false)?;
     appends(setup, &mut trial, "keys shuffled, set index", &shuffled, true)?;
     incremental(setup, &mut trial)?;
+    trial.announce("generating rows as they arrive")?;
+    capped(
+        setup,
+        &mut trial,
+        &Columns::Basic.generate(setup.arguments.rows, setup.arguments.seed),
+    )?;
+    pair_writers(setup, &mut trial)?;
     Ok(trial.finish(format!("{shuffled}, in commits of {} rows", grouped(BATCH_ROWS as u64))))
 }
 

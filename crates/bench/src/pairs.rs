@@ -19,7 +19,7 @@ use crate::error::Result;
 /// One row of this many is in a range.
 const RANGE_SHARE: u64 = 1_000;
 const KEYS_MIN: u64 = 100;
-const BATCH_ROWS: usize = 10_000;
+pub const BATCH_ROWS: usize = 10_000;
 /// Enough that no row is written out.
 pub const MEMORY_BYTES: u64 = 64 << 30;
 /// Without a compaction, several times as long as the engine waits for one.

@@ -27,6 +27,7 @@ const DELETED_SHARE: u64 = 20;
 /// A snapshot of before the table rested.
 const AS_IT_CAME: &str = "drillcore, as it came";
 const WITH_DELETES: &str = "drillcore, 5 % deleted";
+const WITH_DELETES_AS_IT_CAME: &str = "drillcore, 5 % deleted, as it came";
 const BY_WEIGHT: &str = "drillcore, by weight";
 const SORTED_ARRAY: &str = "sorted array";
 
@@ -53,15 +54,15 @@ pub fn ranges(setup: &Setup) -> Result<Report> {
             let drawn = timed(draw)?;
             Ok(drawn.with(PIECES, held.table.snapshot()?.pieces() as f64))
         };
-        let as_it_came = |round: u64| {
+        let as_it_came = |held: &Held, round: u64| {
             let mut rng = Rng::keyed(seed, round);
             let draw = || {
                 let range = Range::anywhere(&mut rng, rows);
-                let drawn = range.sample(&append.as_it_came, n, None, rng.next_u64())?;
+                let drawn = range.sample(&held.as_it_came, n, None, rng.next_u64())?;
                 Ok(range.count(&drawn))
             };
-            let bytes = append.bytes as f64 / rows as f64;
-            let pieces = append.as_it_came.pieces() as f64;
+            let bytes = held.bytes as f64 / rows as f64;
+            let pieces = held.as_it_came.pieces() as f64;
             Ok(timed(draw)?.with(MEMORY, bytes).with(PIECES, pieces))
         };
         let of_array = |round: u64| {
@@ -79,7 +80,10 @@ pub fn ranges(setup: &Setup) -> Result<Report> {
         };
         let mut contenders = [
             Contender::new(DRILLCORE, 1, Role::Subject, |round| drawn_from(&append, None, round)),
-            Contender::new(AS_IT_CAME, 1, Role::Subject, as_it_came),
+            Contender::new(AS_IT_CAME, 1, Role::Subject, |round| as_it_came(&append, round)),
+            Contender::new(WITH_DELETES_AS_IT_CAME, 1, Role::Subject, |round| {
+                as_it_came(&with_deletes, round)
+            }),
             Contender::new(WITH_DELETES, 1, Role::Subject, |round| {
                 drawn_from(&with_deletes, None, round)
             }),

@@ -43,11 +43,13 @@ pub struct RowObjects {
     folds: bool,
     rows: SkipMap<Key, Mutex<Sums>>,
     numbers: AtomicU64,
+    bytes: AtomicU64,
 }
 
 impl RowObjects {
     pub fn new(columns: Columns, folds: bool) -> RowObjects {
-        RowObjects { columns, folds, rows: SkipMap::new(), numbers: AtomicU64::new(0) }
+        let [numbers, bytes] = [const { AtomicU64::new(0) }; 2];
+        RowObjects { columns, folds, rows: SkipMap::new(), numbers, bytes }
     }
 
     /// Inserts batches from several threads that each take the next.
@@ -61,7 +63,9 @@ impl RowObjects {
         thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     }
 
-    fn insert(&self, batch: &RecordBatch) {
+    /// Inserts the rows of a batch.
+    pub fn insert(&self, batch: &RecordBatch) {
+        let mut bytes = 0;
         let at = batch.column(0).as_primitive::<TimestampMillisecondType>().values();
         let dimensions = 1..1 + self.columns.dimensions().len();
         let texts: Vec<_> =
@@ -77,6 +81,7 @@ impl RowObjects {
             let entry = self.rows.get_or_insert_with(key, Mutex::default);
             let mut sums = entry.value().lock().expect("no panic while held");
             sums.rows += 1;
+            bytes += if sums.rows == 1 { bytes_of(entry.key()) } else { 0 };
             match self.columns {
                 Columns::SimpleFloat => {
                     sums.float += numbers[0].as_primitive::<Float64Type>().value(row);
@@ -90,6 +95,7 @@ impl RowObjects {
                 }
             }
         }
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// The rows, each as an event: its number of rows, time, a dimension, its sum and the sum of its floats.
@@ -108,12 +114,13 @@ impl RowObjects {
     /// Bytes of the objects: keys, texts, sums, and per row two links, as a skip list has on average, and a word of counts.
     /// What the allocator adds to each is left out, so they are a lower bound.
     pub fn bytes(&self) -> u64 {
-        let links = 3 * size_of::<usize>();
-        let of_row = |key: &Key| {
-            let texts: usize = key.dimensions.iter().flatten().map(|text| text.len()).sum();
-            let list = size_of_val(&*key.dimensions);
-            size_of::<Key>() + size_of::<Mutex<Sums>>() + links + list + texts
-        };
-        self.rows.iter().map(|entry| of_row(entry.key()) as u64).sum()
+        self.bytes.load(Ordering::Relaxed)
     }
+}
+
+fn bytes_of(key: &Key) -> usize {
+    let links = 3 * size_of::<usize>();
+    let texts: usize = key.dimensions.iter().flatten().map(|text| text.len()).sum();
+    let list = size_of_val(&*key.dimensions);
+    size_of::<Key>() + size_of::<Mutex<Sums>>() + links + list + texts
 }

@@ -89,8 +89,13 @@ fn ingest_measures_appends_in_both_orders_rollups_and_rows_in_memory() {
         "simple float, rollup, in memory",
         "simple float, rollup of 1,000 keys, in memory",
         "simple float, plain, in memory",
+        "basic, rollup, until memory is full",
+        "basic, plain, until memory is full",
     ];
-    check_beside("ingest", &[("sqlite", &on_disk), ("skip list of rows", &in_memory)]);
+    let pairs = ["two whole numbers, plain, in memory"];
+    let cases: [(&str, &[&str]); 3] =
+        [("sqlite", &on_disk), ("skip list of rows", &in_memory), ("skip list", &pairs)];
+    check_beside("ingest", &cases);
 }
 
 #[test]
@@ -221,7 +226,8 @@ fn ranges_measures_draws_with_deletes_and_by_weight_beside_a_sorted_array() {
     assert_eq!(names(lines.iter(), "case"), counts.iter().map(String::as_str).collect());
     let ours =
         ["drillcore", "drillcore, as it came", "drillcore, 5 % deleted", "drillcore, by weight"];
-    let engines = [&ours[..], &["sorted array"]].concat();
+    let others = ["drillcore, 5 % deleted, as it came", "sorted array"];
+    let engines = [&ours[..], &others].concat();
     assert_eq!(names(lines.iter(), "engine"), engines.into_iter().collect());
     assert!(lines.iter().all(|line| line["value"].as_f64().is_some_and(|value| value > 0.0)));
 }
