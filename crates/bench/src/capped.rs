@@ -20,7 +20,7 @@ use crate::trial::{Contender, Outcome, Role, Trial};
 const HELD: Metric = Metric::rate("held", "rows");
 const RATE: Metric = Metric::rate("arriving", "rows/s");
 /// The memory that is filled has this share of the bytes of all raw rows: those who hold rows in less do not run out of them.
-const CAP_SHARE: u64 = 2;
+const CAP_SHARE: u64 = 4;
 
 /// Rows of texts and numbers, folded and plain, until so much memory is full.
 pub fn capped(setup: &Setup, trial: &mut Trial, batches: &[RecordBatch]) -> Result<()> {

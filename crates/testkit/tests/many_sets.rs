@@ -188,3 +188,24 @@ fn listing_does_not_give_way_to_a_merge_that_has_no_room() {
     table.wait_for_set_index().unwrap();
     check(&table.snapshot().unwrap());
 }
+
+/// A file of it would list no sets, and rows would be drawn from it in another way.
+#[test]
+fn a_run_of_more_sets_than_have_room_stays_in_memory_for_a_snapshot() {
+    let directory = FaultDirectory::new();
+    let db = Database::open_in(Arc::new(directory.clone()), options()).unwrap();
+    let _hold = db.hold_maintenance();
+    let table = db.create_table("events", Events::spec_of(Kind::Append)).unwrap();
+    EVENTS.append(&table, &(0..ROWS).collect::<Vec<_>>());
+    let snapshot = table.snapshot().unwrap();
+    db.flush().unwrap();
+    let held = || db.stats().unwrap().writer.unwrap().snapshot_row_bytes;
+    let in_memory = held();
+    assert!(in_memory > 0);
+    db.spill_snapshots().unwrap();
+    assert_eq!(held(), in_memory);
+    check(&snapshot);
+    let written = directory.operations().len();
+    db.spill_snapshots().unwrap();
+    assert_eq!(directory.operations().len(), written, "it is not tried again");
+}

@@ -27,7 +27,7 @@ use crate::maintenance::segment_writing::{
     Input, Within, Written, go_on, within_flush, write_segments,
 };
 use crate::maintenance::set_indexing;
-use crate::maintenance::spilling::spill;
+use crate::maintenance::spilling::{spill, worth_bytes};
 use crate::maintenance::yield_points::{Urgent, YieldPoints};
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
@@ -226,12 +226,20 @@ fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>], reserved: u64) -
         let entry = state.tables.get_mut(&table).expect("looked up above");
         let slot = compacted.map(|run| fresh.slot(0, run, entry));
         replace(&mut entry.runs, runs, slot.into_iter().collect());
-        state.note_left(table, runs);
+        note_left(core, &mut state, table, runs);
     }
     let replaced = state.changed(table);
     drop(state);
     drop(replaced);
     Ok(())
+}
+
+/// Notes runs that have left their table, and has them spilled soon, if they are worth it and take too much.
+fn note_left(core: &Core, state: &mut State, table: TableId, runs: &[Arc<Run>]) {
+    state.note_left(table, runs);
+    if runs.iter().any(|run| run.bytes() >= worth_bytes(core)) {
+        state.spilling.look_again();
+    }
 }
 
 /// Gives back the memory of runs whose table was dropped, and of their compaction.
@@ -313,7 +321,7 @@ fn flush(
     state.counts.flushes += 1;
     state.counts.rows_written += segments.iter().map(|segment| segment.rows()).sum::<u64>();
     state.buffered_bytes -= total_bytes(runs);
-    state.note_left(table, runs);
+    note_left(core, &mut state, table, runs);
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
     if let Some(lsns) = lsns {
         replace(&mut entry.runs, runs, Vec::new());

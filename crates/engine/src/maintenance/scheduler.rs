@@ -99,7 +99,7 @@ fn is_for_workers(core: &Core, state: &State, table: TableId, visible: Lsn) -> b
 
 /// Whether rows in memory have to be flushed for others to come.
 fn is_memory_full(core: &Core, state: &State) -> bool {
-    state.row_bytes() > core.memory_for_rows() / FLUSH_START_SHARE
+    state.waiting_for_memory > 0 || state.row_bytes() > core.memory_for_rows() / FLUSH_START_SHARE
 }
 
 /// Whether rows have to be flushed for the log to become shorter.

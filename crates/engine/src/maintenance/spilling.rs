@@ -77,13 +77,14 @@ fn let_go(core: &Core, held: &Held) {
     reads.let_go_of_spilled();
 }
 
-fn worth_bytes(core: &Core) -> u64 {
+/// A run of fewer bytes is not worth a file.
+pub fn worth_bytes(core: &Core) -> u64 {
     (core.options.memory_bytes / WORTH_SHARE).max(WORTH_BYTES_MIN)
 }
 
 /// Writes runs of so many bytes at least, up to so many in all, and says how many.
 fn write_runs(core: &Core, held: &Held, least: u64, most: u64) -> Result<(Done, usize)> {
-    let is_worth = |run: &Run| run.spilled().is_none() && run.bytes() >= least;
+    let is_worth = |run: &Run| run.may_be_spilled() && run.bytes() >= least;
     let mut runs: Vec<_> = held.runs.iter().filter(|(_, run)| is_worth(run)).collect();
     runs.sort_by_key(|(_, run)| Reverse(run.bytes()));
     let mut bytes = 0;
@@ -99,7 +100,7 @@ fn write_runs(core: &Core, held: &Held, least: u64, most: u64) -> Result<(Done, 
     let mut spilled = 0;
     for ((table, _), runs) in by_shape {
         match write_runs_of(core, table, &runs)? {
-            Done::Installed => spilled += runs.len(),
+            Done::Installed => spilled += runs.iter().filter(|run| run.spilled().is_some()).count(),
             other => return Ok((other, spilled)),
         }
     }
@@ -124,9 +125,10 @@ fn write_runs_of(core: &Core, table: TableId, runs: &[&Arc<Run>]) -> Result<Done
             for (run, pieces) in runs.iter().zip(written) {
                 for segment in pieces.iter().filter_map(Piece::segment) {
                     segment.remove_when_unused(&core.removals, ManifestVersion::EVERYTHING);
-                    // One that lists fewer sets would be drawn from in another way.
-                    if segment.rows() == run.rows() && segment.indexed().cover(&run.indexed()) {
-                        run.spill_to(segment.clone());
+                    // From one that lists fewer sets, as they have no room, rows would be drawn in another way.
+                    match segment.indexed().cover(&run.indexed()) {
+                        true => run.spill_to(segment.clone()),
+                        false => run.stays_in_memory(),
                     }
                 }
             }

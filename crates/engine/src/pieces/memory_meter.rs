@@ -67,11 +67,14 @@ impl MemoryMeter {
         self.0.rows.load(Ordering::Relaxed)
     }
 
-    /// Those of all rows, and of the times at which they expire.
+    /// Those of all rows.
     pub fn all_row_bytes(&self) -> u64 {
-        let [unpublished, times] =
-            [&self.0.unpublished, &self.0.times].map(|count| count.load(Ordering::Relaxed));
-        self.row_bytes() + unpublished + times
+        self.row_bytes() + self.0.unpublished.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of the times at which rows expire next.
+    pub fn time_bytes(&self) -> u64 {
+        self.0.times.load(Ordering::Relaxed)
     }
 
     /// Whether more sums may be kept.
@@ -96,7 +99,7 @@ impl MemoryMeter {
 
     /// All bytes that are not of rows.
     pub fn bytes_beside_rows(&self) -> u64 {
-        self.list_bytes() + self.alive_bytes() + self.0.times.load(Ordering::Relaxed)
+        self.list_bytes() + self.alive_bytes() + self.time_bytes()
     }
 }
 

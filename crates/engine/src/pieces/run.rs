@@ -64,13 +64,15 @@ pub struct Run {
     spilled: Spilled,
 }
 
-/// The segment with the same rows, once there is one.
+/// The segment with the same rows, once there is one; `None` where none can be had.
 #[derive(Default)]
-struct Spilled(OnceLock<Arc<Segment>>);
+struct Spilled(OnceLock<Option<Arc<Segment>>>);
 
 impl fmt::Debug for Spilled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Spilled").field(&self.0.get().map(|segment| segment.id())).finish()
+        f.debug_tuple("Spilled")
+            .field(&self.0.get().and_then(|of| Some(of.as_ref()?.id())))
+            .finish()
     }
 }
 
@@ -275,12 +277,22 @@ impl Run {
     pub fn spill_to(&self, segment: Arc<Segment>) {
         debug_assert_eq!((segment.rows(), segment.lsns()), (self.rows(), self.lsns));
         // Where there is one already, that is as good.
-        let _ = self.spilled.0.set(segment);
+        let _ = self.spilled.0.set(Some(segment));
+    }
+
+    /// Notes that there is no such segment.
+    pub fn stays_in_memory(&self) {
+        let _ = self.spilled.0.set(None);
+    }
+
+    /// Whether neither is known.
+    pub fn may_be_spilled(&self) -> bool {
+        self.spilled.0.get().is_none()
     }
 
     /// The segment that has its rows, too, if it was [spilled](Run::spill_to).
     pub fn spilled(&self) -> Option<&Arc<Segment>> {
-        self.spilled.0.get()
+        self.spilled.0.get()?.as_ref()
     }
 
     /// The ordinal of the first row at or past `bound`. O(log rows).

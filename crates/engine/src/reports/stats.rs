@@ -130,7 +130,7 @@ pub struct WriterStats {
     /// Rows that flushes and merges wrote.
     pub rows_written: u64,
     /// Rows in memory that only snapshots and scans hold, all together. They go to files once all rows in memory take seven eighths of
-    /// `memory_bytes_limit`; from all of it on, writers are slowed for their sake.
+    /// what `memory_bytes_limit` has for rows; from all of it on, writers are slowed for their sake.
     pub snapshot_row_bytes: u64,
     /// The commit of the oldest snapshot held in this process, if there were commits or maintenance since; named
     /// snapshots do not count.
@@ -307,7 +307,7 @@ impl Stats {
     fn of_process(cache: &PageCache, meter: &MemoryMeter, examined: &RowsExamined) -> Stats {
         let io = cache.counts().read();
         Stats {
-            row_bytes: meter.all_row_bytes(),
+            row_bytes: meter.all_row_bytes() + meter.time_bytes(),
             list_bytes: meter.list_bytes(),
             liveness_bytes: meter.alive_bytes(),
             cache_bytes: cache.bytes(),

@@ -63,6 +63,8 @@ pub struct State {
     pub worklist: Worklist,
     pub resting: Resting,
     pub spilling: Spilling,
+    /// Commits that wait for memory.
+    pub waiting_for_memory: u32,
     pub work: Arc<WorkSignal>,
     /// What reads may hold in memory together.
     pub reads: Arc<ReadMemory>,
@@ -102,6 +104,7 @@ impl State {
             worklist: Worklist::default(),
             resting: Resting::default(),
             spilling: Spilling::default(),
+            waiting_for_memory: 0,
             work: Arc::default(),
             reads,
             clock: 0,
@@ -337,7 +340,6 @@ impl State {
     /// Notes runs that have left their table, as somebody may hold them.
     pub fn note_left(&mut self, table: TableId, runs: &[Arc<Run>]) {
         self.newest.note_left(table, runs);
-        self.spilling.look_again();
     }
 
     /// What somebody holds of tables as they are or were. O(what is held).

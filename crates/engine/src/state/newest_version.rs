@@ -288,4 +288,21 @@ mod tests {
         let table = table.upgrade().unwrap();
         assert!(Arc::ptr_eq(&table.schema, &state.tables[&ID].schema));
     }
+
+    /// Reads of a table take one each: they would wait for each other.
+    #[test]
+    fn the_newest_snapshot_is_had_without_the_lock() {
+        let db = crate::Database::in_memory(crate::Options::default()).unwrap();
+        let core = db.core().unwrap();
+        let locked = || core.locked.load(std::sync::atomic::Ordering::Relaxed);
+        let of_snapshot = || {
+            let before = locked();
+            db.snapshot().unwrap();
+            locked() - before
+        };
+        // A worker may look for something to do meanwhile.
+        assert_eq!((0..30).map(|_| of_snapshot()).min(), Some(0));
+        db.close().unwrap();
+        assert_eq!(db.snapshot().unwrap_err().kind(), crate::ErrorKind::Closed);
+    }
 }

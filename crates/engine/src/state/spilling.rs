@@ -22,6 +22,8 @@ pub struct Spilling {
     put_off: Option<PutOff>,
     not_before: Option<Instant>,
     pause: Duration,
+    /// More came while a job was under way.
+    looks_again: bool,
 }
 
 /// What somebody holds.
@@ -50,12 +52,13 @@ impl Spilling {
     /// There may be more to spill than when nothing was found.
     pub fn look_again(&mut self) {
         self.not_before = None;
+        self.looks_again = self.is_under_way;
     }
 
     /// It has spilled something, or there was nothing to spill.
     pub fn done(&mut self, has_spilled: bool, now: Instant) {
         let pause = (2 * self.pause).clamp(PAUSE, PAUSE_MAX);
-        *self = match has_spilled {
+        *self = match has_spilled || self.looks_again {
             true => Spilling::default(),
             false => Spilling { not_before: Some(now + pause), pause, ..Spilling::default() },
         };
@@ -70,5 +73,36 @@ impl Spilling {
     /// When it may be tried again, if it has to wait.
     pub fn next_try(&self) -> Option<Instant> {
         self.not_before.max(self.put_off.as_ref().map(PutOff::until))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn jobs_in_vain_are_further_and_further_apart_until_there_is_more() {
+        let (mut spilling, mut now) = (Spilling::default(), Instant::now());
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            assert!(spilling.begin(now));
+            assert!(!spilling.begin(now), "one is under way");
+            spilling.done(false, now);
+            let next = spilling.next_try().unwrap();
+            assert!(!spilling.is_due(now) && spilling.is_due(next));
+            pauses.push(next - now);
+            now = next;
+        }
+        assert_eq!(pauses[..3], [PAUSE, 2 * PAUSE, 4 * PAUSE]);
+        assert_eq!(pauses[9], PAUSE_MAX);
+        spilling.look_again();
+        assert!(spilling.begin(now));
+        spilling.look_again();
+        spilling.done(false, now);
+        assert!(spilling.begin(now), "more came meanwhile");
+        spilling.failed(Some(Error::new(ErrorKind::Io, "no room")), now);
+        spilling.look_again();
+        assert!(!spilling.begin(now), "it lacks what it lacked");
     }
 }

@@ -137,7 +137,14 @@ fn wait_for_memory(
             core.wake_all();
             has_called = true;
         }
-        state = core.wait_or_stop(state, interrupt)?;
+        // Until then flushes are due, also if readers give memory back meanwhile, of which nobody hears.
+        state.waiting_for_memory += 1;
+        let waited = core.wait_or_stop(state, interrupt);
+        if waited.is_err() {
+            core.state().waiting_for_memory -= 1;
+        }
+        state = waited?;
+        state.waiting_for_memory -= 1;
     }
     state.buffered_bytes += bytes;
     let for_rows = for_rows(core, bytes);

@@ -58,6 +58,7 @@ fn a_process_that_ends_while_rows_are_spilled_leaves_nothing_of_that() {
             let directory = FaultDirectory::new();
             let (db, table, snapshot) = flushed_beneath(&directory, durability);
             let shown = rows(&table.snapshot().unwrap()).unwrap();
+            let held = rows(&snapshot).unwrap();
             let own = segments(&directory).len();
             let before = directory.operations().len() as u64;
             directory.set_fault(Some(Fault::Forever(before + ends_in)));
@@ -75,7 +76,7 @@ fn a_process_that_ends_while_rows_are_spilled_leaves_nothing_of_that() {
                 assert!(segments(&image).len() <= own, "{durability:?} {ends_in}: files stay");
                 assert!(reopened.verify().unwrap().faults.is_empty());
             }
-            assert!(rows(&snapshot).unwrap().len() > 0);
+            assert!(rows(&snapshot).unwrap() == held, "{durability:?} {ends_in}");
             if is_done {
                 assert!(ends_in > 3, "{ends_in} operations");
                 spilled.unwrap();

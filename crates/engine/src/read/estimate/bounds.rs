@@ -47,7 +47,7 @@ impl Known {
 }
 
 /// What is known of some columns of a selection. Nothing if that would take more than `pages_max` statistics pages: an estimate
-/// is not to read more of them than rows.
+/// is not to read more of them than rows; but for those of runs that were spilled, which are read all.
 pub fn bounds(
     layout: &Layout,
     selected: &Selected,
