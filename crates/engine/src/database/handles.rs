@@ -17,7 +17,6 @@ use crate::calls::progress::Progress;
 use crate::catalog::named_snapshot;
 use crate::catalog::tables::{self, Known};
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::spilling::spill_all;
 use crate::read::snapshot::{Snapshot, TableSnapshot};
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
@@ -408,7 +407,7 @@ impl Database {
     // For tests.
     #[doc(hidden)]
     pub fn spill_snapshots(&self) -> Result<()> {
-        spill_all(&*self.core()?.begin()?)
+        self.opened_to_write()?.spill_snapshots()
     }
 
     /// What writes.

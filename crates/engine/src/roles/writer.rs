@@ -25,6 +25,7 @@ use crate::catalog::tables::{self, Known};
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::closing::{Workers, close};
 use crate::maintenance::scheduler::{self, Duty};
+use crate::maintenance::spilling::spill_all;
 use crate::read::fresh_seed::fresh_seed;
 use crate::read::snapshot::Snapshot;
 use crate::reports::stats::Stats;
@@ -151,6 +152,11 @@ impl Writer {
             let _underway = core.begin()?;
             scheduler::flush(&core, core.visible(), interrupt)
         })
+    }
+
+    /// Writes the rows in memory that only snapshots hold to files of these.
+    pub fn spill_snapshots(&self) -> Result<()> {
+        spill_all(&*self.core.begin()?)
     }
 
     /// Flushes, then merges the segments of each table into one.
