@@ -17,19 +17,20 @@ fn open(directory: &FaultDirectory) -> Result<Database> {
     Database::open_in(Arc::new(directory.clone()), options)
 }
 
-/// A segment, one with rows between its own, one with later keys, and rows in the log.
+/// A segment, one with rows between its own, one with later keys, and rows in the log. The later ones have less than half of the bytes of
+/// the first, so that nothing is merged in the moment after an opening.
 fn closed_database(kind: Kind) -> FaultDirectory {
     let directory = FaultDirectory::new();
     let db = open(&directory).unwrap();
     let _hold = db.hold_maintenance();
     let table = db.create_table("events", Events::spec_of(kind)).unwrap();
-    let even = (0..ROWS / 2).filter(|id| id % 2 == 0);
+    let even = (0..ROWS).filter(|id| id % 2 == 0);
     let third = (0..ROWS / 2).filter(|id| id % 3 == 0);
-    for ids in [even.collect::<Vec<_>>(), third.collect(), (ROWS / 2..ROWS).collect()] {
+    for ids in [even.collect::<Vec<_>>(), third.collect(), (ROWS..ROWS + 200).collect()] {
         EVENTS.append(&table, &ids);
         db.flush().unwrap();
     }
-    EVENTS.append(&table, &[1, ROWS]);
+    EVENTS.append(&table, &[1, ROWS + 200]);
     db.close().unwrap();
     directory
 }
