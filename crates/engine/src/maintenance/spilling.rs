@@ -24,8 +24,8 @@ use crate::state::guarded::State;
 use crate::state::put_off::Done;
 use crate::state::spilling::Held;
 
-/// Rows are spilled while all rows in memory take more than so many eighths of the budget. Those of tables alone take three quarters at
-/// most, and what flushes have written since.
+/// Rows are spilled while all rows in memory take more than this number of eighths of the budget. Those of tables alone take three quarters
+/// at most, and what flushes have written since.
 const SPILL_FROM_EIGHTHS: u64 = 7;
 /// What one job writes is this share of the budget, so that memory is freed bit by bit.
 const JOB_SHARE: u64 = 8;
@@ -82,7 +82,7 @@ pub fn worth_bytes(core: &Core) -> u64 {
     (core.options.memory_bytes / WORTH_SHARE).max(WORTH_BYTES_MIN)
 }
 
-/// Writes runs of so many bytes at least, up to so many in all, and says how many.
+/// Writes runs of `least` bytes or more, the first and others up to `most` in all, and says how many.
 fn write_runs(core: &Core, held: &Held, least: u64, most: u64) -> Result<(Done, usize)> {
     let is_worth = |run: &Run| run.may_be_spilled() && run.bytes() >= least;
     let mut runs: Vec<_> = held.runs.iter().filter(|(_, run)| is_worth(run)).collect();

@@ -273,7 +273,7 @@ impl Run {
         self.charge.bytes()
     }
 
-    /// Notes a segment with the same rows in the same order. Whoever holds the run for long goes on with that.
+    /// Notes a segment with the same rows in the same order. What holds the run for long goes on with that.
     pub fn spill_to(&self, segment: Arc<Segment>) {
         debug_assert_eq!((segment.rows(), segment.lsns()), (self.rows(), self.lsns));
         // Where there is one already, that is as good.

@@ -1,7 +1,7 @@
 //! A scan whose reader may let it rest, for as long as it likes.
 //!
-//! It would hold the rows that were in memory when it began. Once these are spilled it goes on with their files: whoever spills them
-//! sees to that where it rests, and the reader where it reads just then.
+//! It would hold the rows that were in memory when it began. Once these are spilled it goes on with their files: the job that spills them
+//! sees to that where the scan rests, and the scan itself where it is read just then.
 
 use std::sync::{Arc, Weak};
 

@@ -46,7 +46,7 @@ impl HeldPieces {
             return None;
         }
         let pieces = now.iter().map(Piece::where_it_lies).collect();
-        // Who else does the same comes to the same.
+        // Two that do this side by side come to the same list.
         Some(self.0.swap(Arc::new(PieceList::new(pieces))))
     }
 

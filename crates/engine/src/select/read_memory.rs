@@ -49,7 +49,7 @@ pub struct ReadMemory {
     pub threads: ThreadsBeside,
     /// What holds pieces beside versions.
     holders: Mutex<Vec<Weak<dyn HoldsPieces>>>,
-    /// How often these were told to let go of runs that were spilled.
+    /// How often these had to let go of runs that were spilled.
     spills: AtomicU64,
 }
 

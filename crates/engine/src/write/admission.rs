@@ -137,7 +137,7 @@ fn wait_for_memory(
             core.wake_all();
             has_called = true;
         }
-        // Until then flushes are due, also if readers give memory back meanwhile, of which nobody hears.
+        // Until then flushes are due, also if readers give memory back meanwhile, which wakes no thread.
         state.waiting_for_memory += 1;
         let waited = core.wait_or_stop(state, interrupt);
         if waited.is_err() {
