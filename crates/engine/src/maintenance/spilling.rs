@@ -14,6 +14,7 @@ use drillcore_storage::files::lease::ManifestVersion;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
+use crate::maintenance::room::Spare;
 use crate::maintenance::segment_writing::{
     Input, Within, Written, go_on, within_flush, write_segments,
 };
@@ -117,8 +118,9 @@ fn write_runs_of(core: &Core, table: TableId, runs: &[&Arc<Run>]) -> Result<Done
     });
     let go_on = || go_on(core, &Interrupt::never());
     let within = within_flush(core, &go_on, &|_| ());
-    // One file for each.
-    let within = Within { bytes_per_thread: u64::MAX, segment_bytes: u64::MAX, ..within };
+    // One file for each. Rows of tables have to leave memory beside them.
+    let (spare, no_bound) = (Spare::Flushes, u64::MAX);
+    let within = Within { spare, bytes_per_thread: no_bound, segment_bytes: no_bound, ..within };
     match write_segments(core, table, runs[0].layout(), inputs.collect(), within)? {
         Written::Nothing(why) => Ok(Done::PutOff(why)),
         Written::Segments(written) => {
