@@ -543,32 +543,32 @@ fn all_segments(groups: &[MergeGroup]) -> impl Iterator<Item = &Segment> {
 
 /// Puts the inputs of a failed job back into play. Those of a dropped table are gone for good.
 fn give_back(core: &Core, job: &Job) {
-    let mut state = match job {
-        Job::Index { table, segment, .. } => {
-            return set_indexing::give_back(core, *table, segment);
-        }
-        // It says by itself when it is tried again.
-        Job::Spill => return,
-        Job::CompactRuns { table, .. } | Job::Flush { table, .. } | Job::Merge { table, .. } => {
-            let mut state = core.state();
-            state.worklist.add(*table);
-            state.resting.watch(*table);
-            state
-        }
-    };
     match job {
-        Job::Index { .. } | Job::Spill => unreachable!("handled above"),
         Job::CompactRuns { table, runs, reserved } => {
+            let mut state = looked_at_again(core, *table);
             state.give_back_reserved(*reserved);
             give_back_runs(&mut state, *table, runs);
         }
-        Job::Flush { table, runs, .. } => give_back_runs(&mut state, *table, runs),
+        Job::Flush { table, runs, .. } => {
+            give_back_runs(&mut looked_at_again(core, *table), *table, runs);
+        }
         Job::Merge { table, groups, .. } => {
-            if let Some(entry) = state.tables.get_mut(table) {
+            if let Some(entry) = looked_at_again(core, *table).tables.get_mut(table) {
                 groups.iter().for_each(|group| release(&mut entry.segments, &group.segments));
             }
         }
+        Job::Index { table, segment, .. } => set_indexing::give_back(core, *table, segment),
+        // It took nothing, and says by itself when it is tried again.
+        Job::Spill => {}
     }
+}
+
+/// The state, in which workers will look at a table.
+fn looked_at_again(core: &Core, table: TableId) -> MutexGuard<'_, State> {
+    let mut state = core.state();
+    state.worklist.add(table);
+    state.resting.watch(table);
+    state
 }
 
 fn give_back_runs(state: &mut State, table: TableId, runs: &[Arc<Run>]) {
