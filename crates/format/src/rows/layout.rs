@@ -12,10 +12,9 @@ use crate::narrowing::restored;
 use crate::rows::lists::{decode_lists, encode_lists};
 use crate::rows::projection::Projection;
 use crate::rows::set_codes::{Compared, SetCodes};
-use crate::rows::stored_rows::{Rows, take_array};
+use crate::rows::stored_rows::Rows;
 use crate::schema::{MergePolicy, MetricKind, Rollup, StoredMetric, TableSchema};
-use crate::texts_by_code::{is_by_code, plain};
-use crate::value_bytes::value_bytes;
+use crate::texts_by_code::plain;
 
 /// Where each column of a table is stored. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -223,8 +222,8 @@ impl Layout {
 
     /// Rows of a batch that has exactly the table's columns.
     ///
-    /// Texts may come as dictionaries. Keys and lists are encoded; other values are shared with the batch, or copied where they are a
-    /// small part of a larger buffer. Panics if the batch has other columns.
+    /// Texts may come as dictionaries. Keys and lists are encoded; other values are shared with the batch, and keep its buffers alive.
+    /// Panics if the batch has other columns.
     pub fn encode(&self, batch: &RecordBatch) -> Rows {
         self.encode_with(batch, |columns| (encode_keys(columns), None), |_, texts| plain(texts))
     }
@@ -446,21 +445,12 @@ impl Layout {
     }
 }
 
-/// What is stored of a column outside the key: the array itself, or a copy where it would keep a much
-/// larger buffer alive.
+/// What is stored of a column outside the key.
 fn stored(array: &ArrayRef) -> ArrayRef {
-    if let Some(lists) = array.as_list_opt() {
-        return Arc::new(encode_lists(lists));
+    match array.as_list_opt() {
+        Some(lists) => Arc::new(encode_lists(lists)),
+        None => array.clone(),
     }
-    if is_by_code(array) {
-        return array.clone();
-    }
-    let held = array.get_buffer_memory_size();
-    let needed = value_bytes(array);
-    if held <= needed + needed / 8 + 256 {
-        return array.clone();
-    }
-    take_array(array, &(0..array.len() as u32).collect::<Vec<u32>>())
 }
 
 /// What a column outside the key is stored as. A list is one byte string. Sums are kept wider than they
