@@ -1,5 +1,7 @@
 //! The order of rows by a word of each: most of what an append of unsorted rows costs.
 
+use std::cmp::Ordering;
+
 use crate::packed::width_of;
 
 /// Bits of a digit, by which rows are dealt out: the counts of all its values fit the first cache of a processor.
@@ -22,7 +24,7 @@ pub fn order_of_words(row_count: u32, word: impl Fn(u32) -> u64) -> Vec<u32> {
     let distance_bits = u32::from(width_of(used >> unused_bits));
     let row_bits = u32::from(width_of(u64::from(row_count)));
     if distance_bits + row_bits > u64::BITS {
-        return sorted(row_count, word);
+        return order_of_long_words(row_count, |row| u128::from(word(row)), |_, _| Ordering::Equal);
     }
     let numbered = words.iter().zip(0u64..);
     let mut order: Vec<u64> =
@@ -38,11 +40,40 @@ pub fn order_of_words(row_count: u32, word: impl Fn(u32) -> u64) -> Vec<u32> {
     order.into_iter().map(|numbered| (numbered & row) as u32).collect()
 }
 
-/// Row numbers in the order of what is compared, and where that is equal in their own.
-pub fn sorted<W: Ord>(row_count: u32, word: impl Fn(u32) -> W) -> Vec<u32> {
-    let mut order: Vec<(W, u32)> = (0..row_count).map(|row| (word(row), row)).collect();
+/// Row numbers in the order of long words, where these are equal in that of what lies `behind` them, and where that is equal in their own.
+///
+/// As many leading bits of a word's distance from the least as fit 64 bits stand above the row's number, and mostly tell already. Only
+/// rows for which they do not are compared by their words. O(rows · log rows).
+pub fn order_of_long_words(
+    row_count: u32,
+    word: impl Fn(u32) -> u128,
+    behind: impl Fn(u32, u32) -> Ordering,
+) -> Vec<u32> {
+    let words: Vec<u128> = (0..row_count).map(word).collect();
+    let least = words.iter().copied().min().unwrap_or(0);
+    let distance_max = words.iter().copied().max().unwrap_or(0) - least;
+    let distance_bits = u128::BITS - distance_max.leading_zeros();
+    let row_bits = u32::from(width_of(u64::from(row_count)));
+    let bits_left_out = distance_bits.saturating_sub(u64::BITS - row_bits);
+    let numbered = words.iter().zip(0u64..);
+    let mut order: Vec<u64> = numbered
+        .map(|(word, row)| (((word - least) >> bits_left_out) as u64) << row_bits | row)
+        .collect();
     order.sort_unstable();
-    order.into_iter().map(|(_, row)| row).collect()
+    let row_of = |numbered: &u64| (numbered & ((1 << row_bits) - 1)) as u32;
+    let mut rows: Vec<u32> = order.iter().map(row_of).collect();
+    let mut left = &mut rows[..];
+    for alike in order.chunk_by(|a, b| a >> row_bits == b >> row_bits) {
+        let (of_these, others) = left.split_at_mut(alike.len());
+        left = others;
+        if alike.len() > 1 {
+            let word = |row: u32| words[row as usize];
+            of_these.sort_unstable_by(|&a, &b| {
+                word(a).cmp(&word(b)).then_with(|| behind(a, b)).then(a.cmp(&b))
+            });
+        }
+    }
+    rows
 }
 
 /// Sorts numbers by some digits that begin at a bit; equal ones stay in their order.
@@ -75,6 +106,13 @@ mod tests {
 
     use super::*;
 
+    /// The order by comparing all.
+    fn sorted<W: Ord>(row_count: u32, word: impl Fn(u32) -> W) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..row_count).collect();
+        order.sort_by_key(|&row| word(row));
+        order
+    }
+
     proptest! {
         /// Words of few and of many bits, close together and far apart, few rows and many.
         #[test]
@@ -89,6 +127,29 @@ mod tests {
             let word = |row: u32| words[row as usize];
             let rows = words.len() as u32;
             prop_assert_eq!(order_of_words(rows, word), sorted(rows, word));
+        }
+
+        /// Words that differ in their first bits, only in their last, or not at all.
+        #[test]
+        fn rows_are_in_the_order_of_long_words_then_of_what_lies_behind_them(
+            words in prop::collection::vec((any::<u128>(), 0..3u8), 0..1_500),
+            bits in 0..129u32,
+            shift in 0..128u32,
+            least in prop_oneof![Just(0), any::<u128>(), Just(u128::MAX)],
+        ) {
+            let mask = u128::MAX.checked_shr(128 - bits).unwrap_or(0);
+            let words: Vec<(u128, u8)> = words
+                .iter()
+                .map(|(word, behind)| (((word & mask) << shift).saturating_add(least), *behind))
+                .collect();
+            let behind = |row: u32| words[row as usize].1;
+            let word = |row: u32| words[row as usize].0;
+            let rows = words.len() as u32;
+            let compare = |a: u32, b: u32| behind(a).cmp(&behind(b));
+            prop_assert_eq!(
+                order_of_long_words(rows, word, compare),
+                sorted(rows, |row| words[row as usize])
+            );
         }
     }
 }

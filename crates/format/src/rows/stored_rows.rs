@@ -20,7 +20,7 @@ use crate::key::{
 use crate::narrowing::{may_be_restored, narrowed, narrows, restored, widened_together};
 use crate::pick::Pick;
 use crate::rows::projection::Projection;
-use crate::rows::row_order::{order_of_words, sorted};
+use crate::rows::row_order::{order_of_long_words, order_of_words};
 use crate::text_codes;
 use crate::texts_by_code::{
     Strings, code_bytes, concatenated, interleaved, is_by_code, picked, texts_of,
@@ -540,18 +540,9 @@ impl Rows {
         match keys.width().map(|width| width - shared) {
             // Words of half the length are sorted in less time, and say all.
             Some(0..=8) => order_of_words(row_count, |row| (word(row) >> 64) as u64),
-            Some(9..=16) => sorted(row_count, word),
-            _ => {
-                let mut order: Vec<(u128, u32)> =
-                    (0..row_count).map(|row| (word(row), row)).collect();
-                order.sort_unstable_by(|left, right| {
-                    left.0
-                        .cmp(&right.0)
-                        .then_with(|| rest(left.1).cmp(rest(right.1)))
-                        .then(left.1.cmp(&right.1))
-                });
-                order.into_iter().map(|(_, row)| row).collect()
-            }
+            // Keys of one length up to sixteen are equal where their words are.
+            Some(9..=16) => order_of_long_words(row_count, word, |_, _| Ordering::Equal),
+            _ => order_of_long_words(row_count, word, |a, b| rest(a).cmp(rest(b))),
         }
     }
 
