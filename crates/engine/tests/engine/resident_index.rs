@@ -1,4 +1,5 @@
-//! What is read to find rows: the index of a segment at once, and of a sample no more than the rows drawn.
+//! What is read to find rows: the index of a segment at once, with a short directory of sets, and of a sample no more than the rows
+//! drawn.
 
 use std::sync::Arc;
 
@@ -60,8 +61,15 @@ fn the_index_of_a_segment_is_read_at_once_and_stays_while_the_segment_does() {
     let opened = db.stats().unwrap();
     // Several index pages.
     assert!((1..=2).contains(&opened.index_pages_read), "{} reads", opened.index_pages_read);
-    assert!(opened.bytes_read > 30_000 && opened.cache_bytes >= opened.bytes_read);
-    assert_eq!(opened.cache_index_bytes, opened.cache_bytes);
+    // And the only page of the directory of sets.
+    assert_eq!(opened.set_pages_read, 1);
+    let index_bytes = opened.bytes_read - 4096;
+    assert!(index_bytes > 30_000 && opened.cache_index_bytes >= index_bytes);
+    assert!((1..8192).contains(&(opened.cache_bytes - opened.cache_index_bytes)));
+    let sets: ArrayRef = Arc::new(StringArray::from(vec!["small"]));
+    let small = Selection { sets: Some(sets), ..Selection::default() };
+    assert_eq!(table.snapshot().unwrap().count(&small).unwrap(), ROWS as u64 / 100);
+    assert_eq!(db.stats().unwrap().bytes_read, opened.bytes_read);
     // A block of some thirty rows has its place, its key and a sum of weights there.
     assert!(opened.cache_index_bytes < ROWS as u64, "{} bytes", opened.cache_index_bytes);
     (0..40).for_each(|step| get(&table, step * (ROWS / 40)));

@@ -34,6 +34,8 @@ type PageKey = (SegmentId, u64, PageKind);
 
 /// Bytes that an entry costs beyond its page: key, reference count and the cache's own slots.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
+/// The part of the share for pages that describe rows which may be taken before anything asks for one.
+const EARLY_SHARE: u64 = 4;
 /// The cache makes room for so many entries beforehand at most, whatever the budget; more come in
 /// nevertheless.
 const ENTRIES_FORESEEN_MAX: u64 = 1 << 20;
@@ -360,6 +362,13 @@ impl PageCache {
     /// Those of index pages that stay while their segments are open.
     pub fn index_bytes(&self) -> u64 {
         self.shares.lock().resident()
+    }
+
+    /// Bytes of pages that describe rows which may be read before anything asks for them: a part of the share for such pages, most of
+    /// which is left.
+    pub(crate) fn early_room(&self) -> u64 {
+        let share = self.shares.lock().index();
+        (share / EARLY_SHARE).saturating_sub(self.index.kept.weight())
     }
 
     /// The most bytes that it keeps.

@@ -34,6 +34,9 @@ const LOOKUPS_AT_ONCE: usize = 1024;
 /// a long value, alone.
 const DIRECTORY_PAGES_AT_ONCE: usize = 16;
 
+/// Pages of a directory that are read when postings are opened, at most: some hundreds of sets.
+const EARLY_PAGES_MAX: usize = 4;
+
 /// Postings that are open. Of each page of the directory the first value and some 24 bytes are resident; everything else goes through
 /// the cache.
 pub struct SetPostings {
@@ -161,6 +164,26 @@ impl SetPostings {
     /// Bytes held in memory for as long as they are open.
     pub fn resident_bytes(&self) -> u64 {
         (self.summary.allocated_bytes() + size_of::<SetPostings>()) as u64
+    }
+
+    /// Reads the directories of postings that were just opened into their page cache, together, those that are short, as long as they are
+    /// a small part of it: the first lookup of a set would else wait for the device twice. Others are read when they are asked for, and so
+    /// are those whose read fails.
+    pub fn read_directories_early(opened: &[Arc<SetPostings>]) {
+        let Some(first) = opened.first() else { return };
+        let mut room = first.cache.early_room();
+        let mut requests: Vec<PageRequest<'_>> = Vec::new();
+        for postings in opened.iter().filter(|of| of.summary.len() <= EARLY_PAGES_MAX) {
+            let places = (0..postings.summary.len()).map(|page| postings.summary.place(page));
+            let bytes = places.clone().map(|(_, bytes)| u64::from(bytes)).sum();
+            let Some(left) = room.checked_sub(bytes) else { break };
+            room = left;
+            requests
+                .extend(places.map(|(offset, bytes)| {
+                    postings.request(offset, bytes, PageKind::SetDirectory)
+                }));
+        }
+        first.cache.payloads(&requests);
     }
 
     /// The members of a set; `None` if the set is not indexed. One page of the set directory at most.

@@ -16,6 +16,7 @@ use crate::few::Few;
 use crate::files::reads::ReadBytes;
 use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::{FileEnd, PageRequest, PagedFile};
+use crate::postings::set_postings::SetPostings;
 use crate::segments::fit;
 use crate::segments::resident_index::HeldIndexPage;
 use crate::segments::segment::Segment;
@@ -118,8 +119,15 @@ impl Segment {
     }
 
     /// Reads all index pages of segments that were just opened, together, as long as those of all segments are few, and so take little
-    /// time. Others are read when they are asked for, and so are those whose read fails.
+    /// time. Others are read when they are asked for, and so are those whose read fails. Then the directories of their sets, where they are
+    /// short.
     pub fn hold_indexes_early(segments: &[&Segment]) {
+        Segment::hold_index_pages_early(segments);
+        let postings: Vec<_> = segments.iter().filter_map(|segment| segment.postings()).collect();
+        SetPostings::read_directories_early(&postings);
+    }
+
+    fn hold_index_pages_early(segments: &[&Segment]) {
         let share_of = |segment: &&Segment| {
             let held_bytes = segment.held_index_bytes();
             PageCache::reserve_within(segment.shared_cache(), held_bytes, EARLY_BYTES_MAX)
