@@ -36,6 +36,9 @@ const INLINE_JOIN_BYTES: u64 = 512 << 10;
 /// ... and beyond it up to so many times what the thread has just appended, so that lists stay short
 /// whatever the size of batches, at a cost in proportion to the append.
 const INLINE_JOIN_FACTOR: u64 = 10;
+/// ... or so many times while the table has more than so many runs: workers lag, and each read searches all.
+const LAGGING_JOIN_FACTOR: u64 = 40;
+const LAGGING_RUNS: usize = 12;
 /// Flushes write this share of the budget at once.
 pub const FLUSH_SHARE: u64 = 4;
 
@@ -48,12 +51,12 @@ pub fn compact_small_runs<'a>(
     let most = compacted_run_bytes_max(core.options.memory_bytes);
     let mut is_left_to_workers = false;
     for &(table, bytes) in appended {
-        let largest = INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR.saturating_mul(bytes)).min(most);
         loop {
             if state.holds > 0 || state.check_writable().is_err() {
                 return Ok(());
             }
             let visible = core.visible();
+            let largest = largest_inline(&state, table, bytes).min(most);
             let choose =
                 |state: &mut State| pick_run_compaction(core, state, table, visible, largest);
             let job = match Picked::choose(core, state, choose) {
@@ -79,6 +82,13 @@ pub fn compact_small_runs<'a>(
         core.wake_workers();
     }
     Ok(())
+}
+
+/// The largest run that a thread makes itself which has appended some bytes to a table.
+fn largest_inline(state: &State, table: TableId, appended: u64) -> u64 {
+    let lags = state.tables.get(&table).is_some_and(|table| table.runs.len() > LAGGING_RUNS);
+    let factor = if lags { LAGGING_JOIN_FACTOR } else { INLINE_JOIN_FACTOR };
+    INLINE_JOIN_BYTES.max(factor.saturating_mul(appended))
 }
 
 /// Whether a commit to a table may have left workers something to do. Small commits mostly do not, and to wake a worker takes

@@ -98,3 +98,35 @@ fn writers_wait_while_more_than_16_levels_are_left_to_merge_and_not_once_they_ar
     many();
     assert_eq!(stalled(), before, "with {} levels", levels());
 }
+
+#[test]
+fn a_writer_compacts_larger_runs_itself_while_the_only_worker_is_busy() {
+    let files = GateDirectory::new(Arc::new(MemoryDirectory::new()));
+    let options = Options { maintenance_threads: 1, ..Options::default() };
+    let db = Database::open_in(Arc::new(files.clone()), options).unwrap();
+    let spec = || TableSpec::new(batch(0..1).schema(), ["id"]);
+    let (merged, table) = (db.create_table("m", spec()).unwrap(), db.create_table("t", spec()));
+    let table = table.unwrap();
+    let hold = db.hold_maintenance();
+    for level in 0..LEVELS {
+        let rows = batch(level * SHORT_ROWS..(level + 1) * SHORT_ROWS);
+        merged.append(&rows, OnError::Raise).unwrap();
+        db.flush().unwrap();
+    }
+    files.shut();
+    drop(hold);
+    wait("nothing is merged", || files.waiting() == 1);
+
+    let (batches, rows) = (400, 10_000);
+    let mut most = 0;
+    for number in 0..batches {
+        table.append(&batch(number * rows..(number + 1) * rows), OnError::Raise).unwrap();
+        most = most.max(table.snapshot().unwrap().pieces());
+    }
+    let waiting = files.waiting();
+    files.open_up();
+    assert_eq!(waiting, 1, "the worker had time");
+    // One for eight batches each would be more than 50.
+    assert!(most <= 30, "{most} runs");
+    db.close().unwrap();
+}
