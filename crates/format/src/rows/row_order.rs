@@ -24,7 +24,8 @@ pub fn order_of_words(row_count: u32, word: impl Fn(u32) -> u64) -> Vec<u32> {
     let distance_bits = u32::from(width_of(used >> unused_bits));
     let row_bits = u32::from(width_of(u64::from(row_count)));
     if distance_bits + row_bits > u64::BITS {
-        return order_of_long_words(row_count, |row| u128::from(word(row)), |_, _| Ordering::Equal);
+        let word = |row: u32| u128::from(words[row as usize]);
+        return order_of_long_words(row_count, word, |_, _| Ordering::Equal);
     }
     let numbered = words.iter().zip(0u64..);
     let mut order: Vec<u64> =
@@ -67,10 +68,12 @@ pub fn order_of_long_words(
         let (of_these, others) = left.split_at_mut(alike.len());
         left = others;
         if alike.len() > 1 {
-            let word = |row: u32| words[row as usize];
-            of_these.sort_unstable_by(|&a, &b| {
-                word(a).cmp(&word(b)).then_with(|| behind(a, b)).then(a.cmp(&b))
+            let with_word = |&row: &u32| (words[row as usize], row);
+            let mut with_words: Vec<(u128, u32)> = of_these.iter().map(with_word).collect();
+            with_words.sort_unstable_by(|a, b| {
+                a.0.cmp(&b.0).then_with(|| behind(a.1, b.1)).then(a.1.cmp(&b.1))
             });
+            of_these.iter_mut().zip(with_words).for_each(|(row, (_, sorted))| *row = sorted);
         }
     }
     rows
