@@ -367,8 +367,18 @@ impl PageCache {
     /// Bytes of pages that describe rows which may be read before anything asks for them: a part of the share for such pages, most of
     /// which is left.
     pub(crate) fn early_room(&self) -> u64 {
-        let share = self.shares.lock().index();
-        (share / EARLY_SHARE).saturating_sub(self.index.kept.weight())
+        let share = self.shares.lock().index() / EARLY_SHARE;
+        let room = || share.saturating_sub(self.index.kept.weight());
+        match room() {
+            0 if self.drop_closed() => room(),
+            room => room,
+        }
+    }
+
+    /// Keeps the payload of a page that was read in another way.
+    pub(crate) fn keep(&self, page: &PageRequest<'_>, payload: &[u8]) {
+        let payload = Page::Payload(Arc::from(payload));
+        self.pages_of(page.kind).kept.insert(key_of(page), payload);
     }
 
     /// The most bytes that it keeps.

@@ -93,7 +93,36 @@ impl SetPostings {
         }
         let summary_offset = summary.0;
         cache.serve(&file);
-        Ok(SetPostings { file, summary: directory, summary_offset, indexed, rows, cache })
+        let postings =
+            SetPostings { file, summary: directory, summary_offset, indexed, rows, cache };
+        postings.keep_directory_at(end);
+        Ok(postings)
+    }
+
+    /// Keeps a short directory that lies at the end of the file, which was read already.
+    fn keep_directory_at(&self, end: &FileEnd) {
+        let pages = self.early_directory(&mut self.cache.early_room()).unwrap_or_default();
+        for page in pages {
+            let found = end.bytes_at(page.offset, u64::from(page.bytes));
+            // One that is damaged is read again, and reported, once it is asked for.
+            let payload = found
+                .and_then(|page_bytes| self.file.payload(page_bytes, page.kind, page.offset).ok());
+            if let Some(payload) = payload {
+                self.cache.keep(&page, payload);
+            }
+        }
+    }
+
+    /// The pages of the directory, if they are few and there is room for them, which they take.
+    fn early_directory(&self, room: &mut u64) -> Option<Few<PageRequest<'_>>> {
+        let count = Some(self.summary.len()).filter(|count| *count <= EARLY_PAGES_MAX)?;
+        let request = |page| {
+            let (offset, bytes) = self.summary.place(page);
+            self.request(offset, bytes, PageKind::SetDirectory)
+        };
+        let pages: Few<PageRequest<'_>> = (0..count).map(request).collect();
+        *room = room.checked_sub(pages.iter().map(|page| u64::from(page.bytes)).sum())?;
+        Some(pages)
     }
 
     /// Opens the postings file of a segment, if it is the one that the manifest describes.
@@ -166,24 +195,14 @@ impl SetPostings {
         (self.summary.allocated_bytes() + size_of::<SetPostings>()) as u64
     }
 
-    /// Reads the directories of postings that were just opened into their page cache, together, those that are short, as long as they are
-    /// a small part of it: the first lookup of a set would else wait for the device twice. Others are read when they are asked for, and so
+    /// Reads the short directories of postings that were just opened into their page cache, together, as long as they are a small part of
+    /// it: the first lookup of a set would else wait for the device twice. Others are read when they are asked for, and so
     /// are those whose read fails.
     pub fn read_directories_early(opened: &[Arc<SetPostings>]) {
         let Some(first) = opened.first() else { return };
         let mut room = first.cache.early_room();
-        let mut requests: Vec<PageRequest<'_>> = Vec::new();
-        for postings in opened.iter().filter(|of| of.summary.len() <= EARLY_PAGES_MAX) {
-            let places = (0..postings.summary.len()).map(|page| postings.summary.place(page));
-            let bytes = places.clone().map(|(_, bytes)| u64::from(bytes)).sum();
-            let Some(left) = room.checked_sub(bytes) else { break };
-            room = left;
-            requests
-                .extend(places.map(|(offset, bytes)| {
-                    postings.request(offset, bytes, PageKind::SetDirectory)
-                }));
-        }
-        first.cache.payloads(&requests);
+        let pages = opened.iter().filter_map(|postings| postings.early_directory(&mut room));
+        first.cache.payloads(&pages.flatten().collect::<Vec<_>>());
     }
 
     /// The members of a set; `None` if the set is not indexed. One page of the set directory at most.
