@@ -24,6 +24,7 @@ use crate::maintenance::run_compaction::{
     pick_compaction_for_reads, pick_run_compaction, room_for_reads,
 };
 use crate::maintenance::spilling::is_too_much_held;
+use crate::pieces::run::Run;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::levels::{hides_older, levels};
@@ -36,8 +37,10 @@ const INLINE_JOIN_BYTES: u64 = 512 << 10;
 /// ... and beyond it up to so many times what the thread has just appended, so that lists stay short
 /// whatever the size of batches, at a cost in proportion to the append.
 const INLINE_JOIN_FACTOR: u64 = 10;
-/// ... or so many times while the table has more than so many runs: workers lag, and each read searches all.
+/// ... or this many times, as long as that is no more than these bytes, while the table has more runs of such sizes than this: workers
+/// lag then, and each read searches all.
 const LAGGING_JOIN_FACTOR: u64 = 40;
+const LAGGING_JOIN_BYTES_MAX: u64 = 8 << 20;
 const LAGGING_RUNS: usize = 12;
 /// Flushes write this share of the budget at once.
 pub const FLUSH_SHARE: u64 = 4;
@@ -86,9 +89,12 @@ pub fn compact_small_runs<'a>(
 
 /// The largest run that a thread makes itself which has appended some bytes to a table.
 fn largest_inline(state: &State, table: TableId, appended: u64) -> u64 {
-    let lags = state.tables.get(&table).is_some_and(|table| table.runs.len() > LAGGING_RUNS);
-    let factor = if lags { LAGGING_JOIN_FACTOR } else { INLINE_JOIN_FACTOR };
-    INLINE_JOIN_BYTES.max(factor.saturating_mul(appended))
+    let usual = INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR.saturating_mul(appended));
+    let larger = LAGGING_JOIN_FACTOR.saturating_mul(appended).min(LAGGING_JOIN_BYTES_MAX);
+    let is_left = |slot: &&Slot<Run>| !slot.taken && slot.piece.bytes() <= larger;
+    let left =
+        state.tables.get(&table).map_or(0, |table| table.runs.iter().filter(is_left).count());
+    if left > LAGGING_RUNS { usual.max(larger) } else { usual }
 }
 
 /// Whether a commit to a table may have left workers something to do. Small commits mostly do not, and to wake a worker takes
