@@ -37,11 +37,13 @@ const INLINE_JOIN_BYTES: u64 = 512 << 10;
 /// ... and beyond it up to so many times what the thread has just appended, so that lists stay short
 /// whatever the size of batches, at a cost in proportion to the append.
 const INLINE_JOIN_FACTOR: u64 = 10;
-/// ... or this many times, as long as that is no more than these bytes, while the table has more runs of such sizes than this: workers
-/// lag then, and each read searches all.
+/// ... or this many times, as long as that is no more than these bytes, while the table has more runs than this that may still be
+/// compacted: workers lag then, and each read searches all.
 const LAGGING_JOIN_FACTOR: u64 = 40;
 const LAGGING_JOIN_BYTES_MAX: u64 = 8 << 20;
 const LAGGING_RUNS: usize = 12;
+/// Runs above this part of the largest that is made are left to flushes, mostly.
+const JOINED_SHARE: u64 = 8;
 /// Flushes write this share of the budget at once.
 pub const FLUSH_SHARE: u64 = 4;
 
@@ -59,7 +61,7 @@ pub fn compact_small_runs<'a>(
                 return Ok(());
             }
             let visible = core.visible();
-            let largest = largest_inline(&state, table, bytes).min(most);
+            let largest = largest_inline(&state, table, bytes, most);
             let choose =
                 |state: &mut State| pick_run_compaction(core, state, table, visible, largest);
             let job = match Picked::choose(core, state, choose) {
@@ -87,14 +89,15 @@ pub fn compact_small_runs<'a>(
     Ok(())
 }
 
-/// The largest run that a thread makes itself which has appended some bytes to a table.
-fn largest_inline(state: &State, table: TableId, appended: u64) -> u64 {
+/// The largest run that a thread makes itself which has appended some bytes to a table, where workers make runs of `most` bytes. Runs that
+/// a worker has count: reads search them until it is done.
+fn largest_inline(state: &State, table: TableId, appended: u64, most: u64) -> u64 {
     let usual = INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR.saturating_mul(appended));
     let larger = LAGGING_JOIN_FACTOR.saturating_mul(appended).min(LAGGING_JOIN_BYTES_MAX);
-    let is_left = |slot: &&Slot<Run>| !slot.taken && slot.piece.bytes() <= larger;
-    let left =
-        state.tables.get(&table).map_or(0, |table| table.runs.iter().filter(is_left).count());
-    if left > LAGGING_RUNS { usual.max(larger) } else { usual }
+    let may_be_joined = |slot: &&Slot<Run>| slot.piece.bytes() <= most / JOINED_SHARE;
+    let runs = state.tables.get(&table).map_or(&[][..], |table| &table.runs);
+    let lags = runs.iter().filter(may_be_joined).count() > LAGGING_RUNS;
+    if lags { usual.max(larger) } else { usual }.min(most)
 }
 
 /// Whether a commit to a table may have left workers something to do. Small commits mostly do not, and to wake a worker takes
