@@ -9,10 +9,11 @@ use drillcore_format::ids::{Lsn, TableId};
 use crate::maintenance::compacted_run::compaction_bytes;
 use crate::maintenance::jobs::Job;
 use crate::maintenance::tiering::{Tiering, run_candidates};
+use crate::pieces::run::Run;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::run_demand::SEARCHES_MIN;
-use crate::state::slots::take;
+use crate::state::slots::{Slot, take};
 use crate::state::table_state::TableState;
 
 /// Neighbouring runs compacted at once. Wide, because each compaction rewrites rows and a search of one more run
@@ -23,6 +24,16 @@ const RUN_SMALLEST_BYTES: u64 = 4 << 10;
 const COMPACTED_RUN_SHARE: u64 = 8;
 /// ... and here at the latest: the strings of a run's column stay below 2 GiB.
 const COMPACTED_RUN_BYTES_MAX: u64 = 1 << 30;
+/// Runs up to this size are made by the appending thread itself: a millisecond or two of work ...
+const INLINE_BYTES: u64 = 512 << 10;
+/// ... and beyond it up to this many times what the thread has just appended, so that lists stay short
+/// whatever the size of batches, at a cost in proportion to the append ...
+const INLINE_FACTOR: u64 = 10;
+/// ... or this many times, as long as that is no more than these bytes, while the table has more runs than this that may still be
+/// compacted: workers lag then, and each read searches all.
+const LAGGING_FACTOR: u64 = 40;
+const LAGGING_BYTES_MAX: u64 = 8 << 20;
+const LAGGING_RUNS: usize = 12;
 /// Flushes start when runs fill this share of the budget.
 pub const FLUSH_START_SHARE: u64 = 2;
 
@@ -47,6 +58,17 @@ pub fn run_tiering(largest: u64) -> Tiering {
 /// The largest run that compaction in memory makes.
 pub fn compacted_run_bytes_max(memory_bytes: u64) -> u64 {
     (memory_bytes / COMPACTED_RUN_SHARE).min(COMPACTED_RUN_BYTES_MAX)
+}
+
+/// The largest run that a thread makes itself which has appended some bytes to a table, where workers make runs of `most` bytes. O(1) for
+/// small batches, else O(runs).
+pub fn largest_inline(table: &TableState, appended: u64, most: u64) -> u64 {
+    let usual = INLINE_BYTES.max(INLINE_FACTOR.saturating_mul(appended));
+    let larger = LAGGING_FACTOR.saturating_mul(appended).min(LAGGING_BYTES_MAX);
+    // Those that a worker has count: reads search them until it is done. Larger ones are left to flushes.
+    let may_be_joined = |slot: &&Slot<Run>| slot.piece.bytes() <= most / RUN_FANOUT as u64;
+    let lags = || table.runs.iter().filter(may_be_joined).count() > LAGGING_RUNS;
+    if larger > usual && lags() { larger.min(most) } else { usual.min(most) }
 }
 
 /// Runs of one table that should become one run, if memory has room for what that takes.

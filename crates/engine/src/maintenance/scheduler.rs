@@ -20,11 +20,10 @@ use crate::maintenance::jobs::{self, Job, MergeGroup, Picked};
 use crate::maintenance::merge_choice::{bytes_of, full_merge_groups, merge_groups, small_bytes};
 use crate::maintenance::room::{self, Spare};
 use crate::maintenance::run_compaction::{
-    FLUSH_START_SHARE, compacted_run_bytes_max, is_worth_compacting, pick_compaction_at_rest,
-    pick_compaction_for_reads, pick_run_compaction, room_for_reads,
+    FLUSH_START_SHARE, compacted_run_bytes_max, is_worth_compacting, largest_inline,
+    pick_compaction_at_rest, pick_compaction_for_reads, pick_run_compaction, room_for_reads,
 };
 use crate::maintenance::spilling::is_too_much_held;
-use crate::pieces::run::Run;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::levels::{hides_older, levels};
@@ -32,18 +31,6 @@ use crate::state::put_off::PutOff;
 use crate::state::slots::{Slot, take};
 use crate::state::table_state::{Indexing, TableState};
 
-/// Runs up to this size are joined by the appending thread itself: a millisecond or two of work ...
-const INLINE_JOIN_BYTES: u64 = 512 << 10;
-/// ... and beyond it up to so many times what the thread has just appended, so that lists stay short
-/// whatever the size of batches, at a cost in proportion to the append.
-const INLINE_JOIN_FACTOR: u64 = 10;
-/// ... or this many times, as long as that is no more than these bytes, while the table has more runs than this that may still be
-/// compacted: workers lag then, and each read searches all.
-const LAGGING_JOIN_FACTOR: u64 = 40;
-const LAGGING_JOIN_BYTES_MAX: u64 = 8 << 20;
-const LAGGING_RUNS: usize = 12;
-/// Runs above this part of the largest that is made are left to flushes, mostly.
-const JOINED_SHARE: u64 = 8;
 /// Flushes write this share of the budget at once.
 pub const FLUSH_SHARE: u64 = 4;
 
@@ -61,7 +48,7 @@ pub fn compact_small_runs<'a>(
                 return Ok(());
             }
             let visible = core.visible();
-            let largest = largest_inline(&state, table, bytes, most);
+            let largest = state.tables.get(&table).map_or(0, |of| largest_inline(of, bytes, most));
             let choose =
                 |state: &mut State| pick_run_compaction(core, state, table, visible, largest);
             let job = match Picked::choose(core, state, choose) {
@@ -87,17 +74,6 @@ pub fn compact_small_runs<'a>(
         core.wake_workers();
     }
     Ok(())
-}
-
-/// The largest run that a thread makes itself which has appended some bytes to a table, where workers make runs of `most` bytes. Runs that
-/// a worker has count: reads search them until it is done.
-fn largest_inline(state: &State, table: TableId, appended: u64, most: u64) -> u64 {
-    let usual = INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR.saturating_mul(appended));
-    let larger = LAGGING_JOIN_FACTOR.saturating_mul(appended).min(LAGGING_JOIN_BYTES_MAX);
-    let may_be_joined = |slot: &&Slot<Run>| slot.piece.bytes() <= most / JOINED_SHARE;
-    let runs = state.tables.get(&table).map_or(&[][..], |table| &table.runs);
-    let lags = runs.iter().filter(may_be_joined).count() > LAGGING_RUNS;
-    if lags { usual.max(larger) } else { usual }.min(most)
 }
 
 /// Whether a commit to a table may have left workers something to do. Small commits mostly do not, and to wake a worker takes

@@ -104,9 +104,9 @@ fn a_writer_compacts_larger_runs_itself_while_the_only_worker_is_busy() {
     let files = GateDirectory::new(Arc::new(MemoryDirectory::new()));
     let options = Options { maintenance_threads: 1, ..Options::default() };
     let db = Database::open_in(Arc::new(files.clone()), options).unwrap();
-    let spec = || TableSpec::new(batch(0..1).schema(), ["id"]);
-    let (merged, table) = (db.create_table("m", spec()).unwrap(), db.create_table("t", spec()));
-    let table = table.unwrap();
+    let create =
+        |name| db.create_table(name, TableSpec::new(batch(0..1).schema(), ["id"])).unwrap();
+    let (merged, table) = (create("m"), create("t"));
     let hold = db.hold_maintenance();
     for level in 0..LEVELS {
         let rows = batch(level * SHORT_ROWS..(level + 1) * SHORT_ROWS);
