@@ -452,15 +452,27 @@ const CRATES: [&str; 8] = [
 /// What tells merge policies apart, in engine code that should ask its `TablePolicy`.
 const POLICY_BRANCHES: [&str; 3] = [".rollup()", "has_tombstones(", "MergePolicy::"];
 
-/// The lines of a module that tell merge policies apart, unless it is one that policies are made of.
-fn policy_faults(module: &[String], source: &str) -> Vec<String> {
+/// What asks a `TablePolicy` which it is, and then does one thing or another.
+const POLICY_QUESTIONS: [&str; 4] = [".keeps_all()", ".deletes()", ".combines()", ".may_drop("];
+
+/// How many lines of the engine may ask that. What the answer means for rows belongs beside the policies.
+const POLICY_QUESTIONS_MAX: usize = 10;
+
+/// The lines of a module that have one of some parts, unless it is one that policies are made of.
+fn policy_lines(module: &[String], source: &str, parts: &[&str]) -> Vec<String> {
     if matches!(module.first().map(String::as_str), None | Some("policy" | "schema")) {
         return Vec::new();
     }
     let code = without_tests(source);
-    let lines = code.lines().filter(|line| POLICY_BRANCHES.iter().any(|part| line.contains(part)));
-    let fault = |line: &str| format!("{} tells policies apart: {}", module.join("::"), line.trim());
-    lines.map(fault).collect()
+    let lines = code.lines().filter(|line| parts.iter().any(|part| line.contains(part)));
+    lines.map(|line| format!("{}: {}", module.join("::"), line.trim())).collect()
+}
+
+/// The lines of a module that ask a `TablePolicy` which it is. A merge runs the fold that it was given.
+fn policy_questions(module: &[String], source: &str) -> Vec<String> {
+    let mut lines = policy_lines(module, source, &POLICY_QUESTIONS);
+    lines.retain(|line| !line.contains("self.fold.") && !line.contains("self.may_drop("));
+    lines
 }
 
 /// The only files with unsafe code.
@@ -513,18 +525,28 @@ fn only_three_files_allow_unsafe_code() {
 #[test]
 fn only_the_policy_and_the_schema_of_the_engine_tell_merge_policies_apart() {
     let modules = Modules::read(&repository().join("crates/engine/src"));
-    let found = modules.sources.iter().flat_map(|(module, source)| policy_faults(module, source));
-    let faults: Vec<String> = found.collect();
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let lines = |of: fn(&[String], &str) -> Vec<String>| -> Vec<String> {
+        modules.sources.iter().flat_map(|(module, source)| of(module, source)).collect()
+    };
+    let branches = lines(|module, source| policy_lines(module, source, &POLICY_BRANCHES));
+    assert!(branches.is_empty(), "they tell policies apart:\n{}", branches.join("\n"));
+    let questions = lines(policy_questions);
+    assert!(!questions.is_empty(), "the questions have other names now");
+    assert!(questions.len() <= POLICY_QUESTIONS_MAX, "too many ask:\n{}", questions.join("\n"));
 }
 
 #[test]
 fn a_branch_on_the_merge_policy_is_seen_outside_its_folders() {
-    let faults = |module: &str, source: &str| policy_faults(&[module.to_string()], source).len();
+    let lines = |module: &str, source: &str, parts: &[&str]| {
+        policy_lines(&[module.to_string()], source, parts).len()
+    };
+    let faults = |module: &str, source: &str| lines(module, source, &POLICY_BRANCHES);
     assert_eq!(faults("read", "if layout.rollup().is_some() {}\nlayout.has_tombstones();"), 2);
     assert_eq!(faults("read", "MergePolicy::Append => 1,\n// MergePolicy::Append"), 1);
     assert_eq!(faults("read", "#[cfg(test)]\nmod tests {\n    use MergePolicy::Append;\n}"), 0);
     assert_eq!(faults("policy", "MergePolicy::Append => 1,"), 0);
+    let asks = "if policy.combines() {\nself.fold.combines();\nself.may_drop(1);";
+    assert_eq!(policy_questions(&["read".to_string()], asks), ["read: if policy.combines() {"]);
 }
 
 #[test]

@@ -27,12 +27,34 @@ const COMBINED_ROWS: usize = 1 << 14;
 pub fn compaction_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
     let codes = coding_bytes(layout, runs) + text_coding_bytes(layout, runs);
     let copy = total_bytes(runs) + codes + widening_bytes(layout, runs);
-    if TablePolicy::of(layout).fold().combines() {
-        return copy + total_bytes(runs);
-    }
     let ends: Vec<_> = runs.iter().map(|run| run.key_ends()).collect();
-    let rows: u64 = runs.iter().map(|run| run.rows()).sum();
-    copy + if are_disjoint(&ends) { 0 } else { rows * PICK_BYTES as u64 }
+    copy + match Copying::of(layout, &disjoint_groups(&ends), runs.len()) {
+        Copying::Behind => 0,
+        Copying::ByPlaces => runs.iter().map(|run| run.rows()).sum::<u64>() * PICK_BYTES as u64,
+        Copying::InBatches => total_bytes(runs),
+    }
+}
+
+/// How the rows of some runs come to be those of one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Copying {
+    /// No keys overlap: one run behind the other, as they are held.
+    Behind,
+    /// Once, by their places in the order of the keys.
+    ByPlaces,
+    /// Where rows may be combined: in batches, each in the narrowest types for it, and these together.
+    InBatches,
+}
+
+impl Copying {
+    /// That of some runs, which are in `groups` of those that overlap.
+    fn of(layout: &Layout, groups: &[Vec<usize>], runs: usize) -> Copying {
+        match TablePolicy::of(layout).combines() {
+            true => Copying::InBatches,
+            false if groups.len() == runs => Copying::Behind,
+            false => Copying::ByPlaces,
+        }
+    }
 }
 
 /// Bytes for each value of a list that is merged with others.
@@ -150,15 +172,7 @@ fn held_alike(layout: &Layout, runs: &[Piece]) -> HeldAlike {
     HeldAlike { runs: alike.collect(), codes, all }
 }
 
-/// Whether no interval of keys overlaps another, or touches it.
-fn are_disjoint(ends: &[(&[u8], &[u8])]) -> bool {
-    disjoint_groups(ends).len() == ends.len()
-}
-
 /// One run with the rows of several neighbours; none if all of them were erased.
-///
-/// Rows are copied once: where keys overlap by their places in the order of the keys, else one run behind the other, as they are
-/// held. But rows that may be combined are so in batches, each in the narrowest types for it, and these are copied together.
 pub fn compacted(
     layout: &Layout,
     runs: &[Piece],
@@ -174,12 +188,12 @@ pub fn compacted(
         PieceSource::whole(run.clone(), all.clone(), Direction::Forward).in_held_types()
     };
     let sources = runs.iter().map(source).enumerate();
-    let (mut carried, sources) = CarriedLiveness::of(layout, &fold, runs, sources);
+    let (mut carried, sources) = CarriedLiveness::of(layout, runs, sources);
     let mut sources: Vec<Option<_>> = sources.into_iter().map(Some).collect();
     let mut take = |run: usize| sources[run].take().expect("a run is read once");
     let ends: Vec<_> = runs.iter().map(Piece::key_ends).collect();
     let groups = disjoint_groups(&ends);
-    let is_one_batch = !fold.combines() && groups.len() < runs.len();
+    let is_one_batch = Copying::of(layout, &groups, runs.len()) == Copying::ByPlaces;
     let mut parts = Vec::new();
     if is_one_batch {
         let rows_max = runs.iter().map(Piece::rows).sum::<u64>() as usize;

@@ -243,7 +243,7 @@ fn write_rows(
     let sources = PieceSource::of(rows, &all, Direction::Forward, None, &interrupt)
         .map(|(piece, source)| (piece, source.in_checked_order().in_chunks_of(chunk_bytes)));
     let fold = TablePolicy::of(layout).fold();
-    let (mut carried, sources) = CarriedLiveness::of(layout, &fold, rows.pieces(), sources);
+    let (mut carried, sources) = CarriedLiveness::of(layout, rows.pieces(), sources);
     let merger = Merger::new(sources, Direction::Forward, fold, BATCH_ROWS);
     let mut merger = merger.map_err(Error::of_input)?.in_batches_of(chunk);
     let mut looked_for = 0;

@@ -17,7 +17,6 @@ use crate::pieces::alive_rows::RowBits;
 use crate::pieces::liveness::Liveness;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
-use crate::policy::fold::Fold;
 use crate::policy::tombstones::flags;
 
 /// What comes of a merge of some pieces, as its rows come: which of these are alive.
@@ -43,13 +42,12 @@ impl CarriedLiveness {
     /// piece. Nothing is carried where nothing is known.
     pub fn of(
         layout: &Layout,
-        fold: &Fold,
         pieces: &[Piece],
         sources: impl Iterator<Item = (usize, PieceSource)>,
     ) -> (CarriedLiveness, Vec<CarryingSource>) {
         let known: Vec<Option<Liveness>> =
             pieces.iter().map(|piece| piece.liveness.at(Lsn(u64::MAX))).collect();
-        let is_carried = fold.compares_keys() && known.iter().any(Option::is_some);
+        let is_carried = known.iter().any(Option::is_some);
         let carried = is_carried.then(|| {
             let through = pieces.iter().zip(&known).map(|(piece, known)| match known {
                 Some(known) => known.through,

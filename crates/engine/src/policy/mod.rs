@@ -1,5 +1,5 @@
-//! What a table's merge policy makes of its rows. Other folders call what stands here instead of telling policies apart; they
-//! still ask whether rows are combined, or deleted by key, where that changes what is read.
+//! What a table's merge policy makes of its rows. Other folders call what stands here instead of telling policies apart. In ten
+//! lines they still ask whether rows are all kept, combined, or deleted by key, where that changes what is read.
 
 pub mod batch_coder;
 pub mod rollup;

@@ -162,10 +162,10 @@ impl<'l> TablePolicy<'l> {
         }
     }
 
-    /// Whether what indexes find is numbered through, so that it can be drawn from. Where rows are combined, only their
-    /// events are.
-    pub fn numbers(&self, drawn: Unit) -> bool {
-        drawn == Unit::Events || !self.combines()
+    /// Whether draws among what indexes find may meet what does not stay, and drop it: dead rows, or what fails a test. What is
+    /// drawn has to be numbered through for that, and where rows are combined, only their events are.
+    pub fn may_drop(&self, drawn: Unit, is_tested: bool) -> bool {
+        (self.deletes() || is_tested) && (drawn == Unit::Events || !self.combines())
     }
 
     /// Those of some columns that stored rows hold as they are shown.

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::policy::table_policy::TablePolicy;
 use crate::read::resolved::count_passing;
 use crate::read::snapshot::TableSnapshot;
-use crate::read::weighted::{EVENTS, Weighted};
+use crate::read::weighted::Weighted;
 use crate::schema::unit::Unit;
 use crate::select::selection::Selection;
 use crate::state::version::TableVersion;
@@ -91,7 +91,7 @@ impl TableSnapshot {
         }
         let question = self.question(selection)?;
         let partials = self.partials(&question, interrupt)?;
-        let events = Weighted::new(partials, layout, EVENTS, interrupt)?;
+        let events = Weighted::by_events(partials, layout, interrupt)?;
         events.events()
     }
 }

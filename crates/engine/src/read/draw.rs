@@ -20,7 +20,7 @@ use crate::read::arrivals::Arrivals;
 use crate::read::request::{SampleReport, SampleRequest};
 use crate::read::snapshot::TableSnapshot;
 use crate::read::staying::Staying;
-use crate::read::weighted::{EVENTS, Weighted};
+use crate::read::weighted::Weighted;
 use crate::schema::unit::Unit;
 use crate::select::selection::{Place, Question, Selected};
 
@@ -79,9 +79,8 @@ impl SamplingUnit {
             SamplingUnit::Event => Unit::Events,
             SamplingUnit::Row | SamplingUnit::Weight(..) => Unit::Rows,
         };
-        let policy = TablePolicy::of(layout);
-        let drops = policy.deletes() || question.test.is_some();
-        drops && policy.numbers(drawn) && !request.with_probability
+        !request.with_probability
+            && TablePolicy::of(layout).may_drop(drawn, question.test.is_some())
     }
 
     /// The four steps of a sample: candidates, draws among them that drop what does not stay, the exact selection where
@@ -145,13 +144,15 @@ impl SamplingUnit {
         arrivals: Option<&'a mut Arrivals>,
         interrupt: &Interrupt,
     ) -> Result<Box<dyn Draws + 'a>> {
-        let weighted = |weight| Weighted::new(selected.clone(), layout, weight, interrupt);
         Ok(match self {
             SamplingUnit::Row => Box::new(ByNumber::rows(selected)),
-            SamplingUnit::Event => Box::new(ByNumber::events(weighted(EVENTS)?)?),
+            SamplingUnit::Event => {
+                let events = Weighted::by_events(selected.clone(), layout, interrupt)?;
+                Box::new(ByNumber::events(events)?)
+            }
             SamplingUnit::Weight(column, weight) => {
-                let (weighted, drawn) = (weighted(*weight)?, HashSet::new());
-                Box::new(ByWeight { column, weighted, drawn, arrivals })
+                let weighted = Weighted::new(selected.clone(), layout, *weight, interrupt)?;
+                Box::new(ByWeight { column, weighted, drawn: HashSet::new(), arrivals })
             }
         })
     }

@@ -48,28 +48,21 @@ pub fn show(
     if places.is_empty() {
         return Ok(no_rows(layout, columns));
     }
-    let combines = policy.combines();
-    let needed = match combines {
-        // By them all parts of the rows are found.
-        true => Projection { keys: true, ..Default::default() },
-        false => policy.projection(columns),
-    };
-    let shown = |places: &[Place], rows: Rows| match combines {
-        true => {
+    let pieces = selected.pieces();
+    let mut batches = if policy.combines() {
+        // By the keys all parts of the rows are found.
+        let keys = Projection { keys: true, ..Default::default() };
+        let shown = |places: &[Place], rows: Rows| {
             let whole = whole_rows_at(table, selected, places, rows.keys(), interrupt)?;
             policy.shown(&whole, columns)
-        }
-        false => policy.shown(&rows, columns),
+        };
+        fetch_in_shares(pieces, places, None, &keys, threads, interrupt, shown)?
+    } else {
+        let needed = policy.projection(columns);
+        let read = Some(TableColumns { layout, columns });
+        let shown = |_: &[Place], rows: Rows| policy.shown(&rows, columns);
+        fetch_in_shares(pieces, places, read, &needed, threads, interrupt, shown)?
     };
-    let mut batches = fetch_in_shares(
-        selected.pieces(),
-        places,
-        (!combines).then_some(TableColumns { layout, columns }),
-        &needed,
-        threads,
-        interrupt,
-        shown,
-    )?;
     if batches.len() == 1 {
         return Ok(batches.remove(0));
     }

@@ -25,16 +25,16 @@ use crate::pieces::live_weights::LiveWeights;
 use crate::pieces::member_weights::KeptWeights;
 use crate::pieces::piece::{Members, Piece, SortedArray, UnindexedSet};
 use crate::pieces::weight_index::no_weight;
-use crate::policy::table_policy::TablePolicy;
 use crate::read::arrivals::Arrivals;
 use crate::read::grouped_weights::{
     self, GroupedMembers, Scale, SetMembers, ToWeigh, Weighed, WeighedMembers,
 };
+use crate::schema::unit::Unit;
 use crate::select::selection::{Part, Place, Selected};
 use crate::select::unindexed_sets::{SetColumns, count_members};
 
 /// The weight of a rollup table's rows: their numbers of events.
-pub(crate) const EVENTS: usize = 0;
+const EVENTS: usize = 0;
 /// Tries per row found after which draws by rejection are given up, ...
 const TRIES: usize = 16;
 /// ... but not after fewer: what a few tries say is chance.
@@ -51,6 +51,8 @@ pub struct Weighted {
     selected: Arc<Selected>,
     layout: Layout,
     weight: usize,
+    /// What is drawn: events are found by their numbers, rows in sets without an index in groups.
+    unit: Unit,
     /// How many weight columns there are.
     columns: usize,
     /// The weight column alone.
@@ -107,6 +109,24 @@ impl Weighted {
         weight: usize,
         interrupt: &Interrupt,
     ) -> Result<Weighted> {
+        Weighted::by(selected, layout, (Unit::Rows, weight), interrupt)
+    }
+
+    /// Weighs partial rows of a rollup table by their events. Costs what [`Weighted::new`] does.
+    pub fn by_events(
+        partials: Arc<Selected>,
+        layout: &Layout,
+        interrupt: &Interrupt,
+    ) -> Result<Weighted> {
+        Weighted::by(partials, layout, (Unit::Events, EVENTS), interrupt)
+    }
+
+    fn by(
+        selected: Arc<Selected>,
+        layout: &Layout,
+        (unit, weight): (Unit, usize),
+        interrupt: &Interrupt,
+    ) -> Result<Weighted> {
         let value = layout.weight_values().nth(weight).expect("the weight was looked up");
         let projection = layout.stored(false, vec![value]);
         let columns = layout.weight_values().count();
@@ -115,6 +135,7 @@ impl Weighted {
             selected,
             layout: layout.clone(),
             weight,
+            unit,
             columns,
             projection,
             interrupt: interrupt.clone(),
@@ -182,8 +203,7 @@ impl Weighted {
     /// Weighs members that are neither an interval nor indexed on disk; also of a run that was spilled, whose members were not drawn in
     /// groups before.
     fn weigh_members(&self, part: &Part, members: &Members) -> Result<(PartWeight, u128)> {
-        // Events of a rollup table are found by their numbers, not drawn in groups.
-        if matches!(members, Members::Unindexed(_)) && !TablePolicy::of(&self.layout).combines() {
+        if matches!(members, Members::Unindexed(_)) && self.unit == Unit::Rows {
             let mut units = Vec::with_capacity(part.len() as usize);
             self.for_each_weight(part, |_, unit| units.push(unit))?;
             let sum = units.iter().map(|&unit| u128::from(unit)).sum();

@@ -8,7 +8,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::read::shown::{rows_at, show};
 use crate::read::snapshot::TableSnapshot;
-use crate::read::weighted::{EVENTS, Weighted};
+use crate::read::weighted::Weighted;
 use crate::schema::unit::Unit;
 use crate::select::selection::{Question, Scope, Selected};
 
@@ -34,7 +34,7 @@ impl Population {
     ) -> Result<Population> {
         if unit == Unit::Events {
             let partials = table.candidates(&scope, interrupt)?;
-            let events = Weighted::new(partials, &table.table().layout, EVENTS, interrupt)?;
+            let events = Weighted::by_events(partials, &table.table().layout, interrupt)?;
             let count = events.events()?;
             return Ok(Population::Events(Box::new(events), count));
         }
