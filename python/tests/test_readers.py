@@ -389,6 +389,15 @@ def test_a_scan_of_a_reader_goes_on_while_its_files_are_replaced(writer: Databas
     assert pa.Table.from_batches([first, *batches]).equals(event_rows(0, 80_000))
 
 
+def can_be_read_directly(folder: Path) -> bool:
+    (folder / "probe").write_bytes(b"")
+    try:
+        os.close(os.open(folder / "probe", os.O_RDONLY | getattr(os, "O_DIRECT", 0)))
+    except OSError:
+        return False
+    return hasattr(os, "O_DIRECT")
+
+
 @pytest.mark.parametrize("direct_io", [False, True])
 @pytest.mark.parametrize("io_uring", [False, True])
 def test_files_are_read_in_each_way(tmp_path: Path, direct_io: bool, io_uring: bool) -> None:
@@ -403,5 +412,6 @@ def test_files_are_read_in_each_way(tmp_path: Path, direct_io: bool, io_uring: b
         ids = list(range(0, 20_000, 40))
         assert t.get_many(ids).arrow()["id"].to_pylist() == ids
         assert set(t.sample(1_000, set="set 3", seed=1).arrow()["name"].to_pylist()) == {"set 3"}
+        assert reader.stats()["direct_io"] == (direct_io and can_be_read_directly(tmp_path))
         assert reader.stats()["reads_by"] == written
         assert written in ({"io_uring", "threads"} if io_uring else {"threads"})

@@ -64,6 +64,9 @@ pub struct Stats {
     /// What has the reads of one call under way at the same time: `io_uring`, or `threads` where the system or
     /// an option forbids that.
     pub reads_by: &'static str,
+    /// Whether segments are read past the cache of the operating system: the option `direct_io` asks for it, and no file system has
+    /// refused it so far.
+    pub direct_io: bool,
     /// Index pages read from files.
     pub index_pages_read: u64,
     /// Pages of filters over keys read from files.
@@ -313,6 +316,7 @@ impl Stats {
             cache_bytes: cache.bytes(),
             cache_index_bytes: cache.index_bytes(),
             reads_by: cache.reads_by(),
+            direct_io: cache.reads_past_cache(),
             cache_bytes_limit: cache.budget_bytes(),
             rows_examined: examined.total(),
             index_pages_read: io.index_pages,

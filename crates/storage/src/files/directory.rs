@@ -45,6 +45,11 @@ pub trait Directory: Send + Sync {
     fn reads_by(&self) -> &'static str {
         "threads"
     }
+    /// Whether what [`Directory::open_pages`] opens is read past the cache of the system, as far as is known: what files have been
+    /// opened may have shown that it cannot be. A directory around another one hands this on.
+    fn reads_past_cache(&self) -> bool {
+        false
+    }
     /// Creates a file; one of that name must not exist.
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
     /// Gives a file another name, and takes it from the file that had it. A power cut leaves the name with the one

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{
@@ -45,6 +46,8 @@ pub struct LocalDirectory {
     folder: File,
     process: Process,
     mode: ReadMode,
+    /// The file system has refused to read past the cache.
+    refuses_direct_io: AtomicBool,
 }
 
 /// How files are read.
@@ -90,7 +93,12 @@ impl LocalDirectory {
         if !fs::metadata(path)?.is_dir() {
             return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a directory"));
         }
-        Ok(LocalDirectory { folder: File::open(path)?, process: Process::current(), mode })
+        Ok(LocalDirectory {
+            folder: File::open(path)?,
+            process: Process::current(),
+            mode,
+            refuses_direct_io: AtomicBool::new(false),
+        })
     }
 
     /// Opens a plain file. Does not wait for the other end of a pipe, and follows no link.
@@ -162,7 +170,10 @@ impl Directory for LocalDirectory {
         }
         match self.open_file(name, OFlags::RDONLY | DIRECT) {
             // The file system cannot do that.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.open(name),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                self.refuses_direct_io.store(true, Ordering::Relaxed);
+                self.open(name)
+            }
             file => {
                 let (file, process) = (file?, self.process);
                 Ok(Arc::new(LocalFile { file, process, alignment: DIRECT_ALIGNMENT }))
@@ -193,6 +204,11 @@ impl Directory for LocalDirectory {
             return "io_uring";
         }
         "threads"
+    }
+
+    fn reads_past_cache(&self) -> bool {
+        let is_refused = self.refuses_direct_io.load(Ordering::Relaxed);
+        self.mode.direct_io && !DIRECT.is_empty() && !is_refused
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
@@ -536,6 +552,7 @@ mod tests {
             let expected = directory.mode.direct_io && is_let;
             assert_eq!(is_direct(directory.open_pages("a").unwrap()), expected);
             assert!(!is_direct(directory.open("a").unwrap()), "not what is read by the byte");
+            assert_eq!(directory.reads_past_cache(), expected);
         });
     }
 

@@ -148,6 +148,10 @@ impl Directory for OpenFiles {
         self.pool.directory.reads_by()
     }
 
+    fn reads_past_cache(&self) -> bool {
+        self.pool.directory.reads_past_cache()
+    }
+
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
         with_descriptor(|| self.pool.directory.create(name))
     }

@@ -53,6 +53,10 @@ impl Directory for ProvenNames {
         self.inner.reads_by()
     }
 
+    fn reads_past_cache(&self) -> bool {
+        self.inner.reads_past_cache()
+    }
+
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
         self.inner.create(name)
     }

@@ -354,6 +354,11 @@ impl PageCache {
         self.directory.reads_by()
     }
 
+    /// Whether pages come past the cache of the system, as far as is known.
+    pub fn reads_past_cache(&self) -> bool {
+        self.directory.reads_past_cache()
+    }
+
     /// The bytes held.
     pub fn bytes(&self) -> u64 {
         self.index_bytes() + self.index.kept.weight() + self.blocks.kept.weight()
