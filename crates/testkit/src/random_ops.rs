@@ -1,15 +1,16 @@
 //! Random operations on a database and on the model, compared as they go.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use drillcore::arrow_array::RecordBatch;
 use drillcore::arrow_schema::DataType;
-use drillcore::directory::{Directory, LocalDirectory};
+use drillcore::directory::{Directory, LocalDirectory, ReadMode};
 use drillcore::*;
 use drillcore_format::key::give_codes_always;
+use drillcore_format::streams::page::is_streamable;
 use drillcore_sample::rng::Rng;
 use drillcore_storage::files::open_files::OpenFiles;
 
@@ -35,10 +36,8 @@ type Model = BTreeMap<String, ModelTable>;
 /// A database, what it should hold, and what was opened of it on the way: snapshots, named ones, and a
 /// reader beside the writer.
 pub struct RandomOps {
-    path: PathBuf,
+    files: Files,
     options: Options,
-    /// Segments that the writer, or a reader, has open at once.
-    files_max: usize,
     database: Option<Database>,
     hold: Option<MaintenanceHold>,
     model: Model,
@@ -48,6 +47,14 @@ pub struct RandomOps {
     reader: Option<(Database, Seen)>,
     rng: Rng,
     log: OpLog,
+}
+
+/// The folder of a database, and how it is read.
+struct Files {
+    path: PathBuf,
+    mode: ReadMode,
+    /// Segments that the writer, or a reader, has open at once.
+    open_max: usize,
 }
 
 /// What a reader shows until it is refreshed.
@@ -88,7 +95,7 @@ struct Pending {
 
 impl RandomOps {
     /// Opens a database in an empty folder, with options that the seed chooses: little memory, any
-    /// durability, any cache.
+    /// durability, any cache, any way to read.
     pub fn new(path: PathBuf, seed: u64) -> RandomOps {
         let mut rng = Rng::keyed(seed, 0);
         let durability = [Durability::Os, Durability::Os, Durability::None, Durability::Fsync];
@@ -101,15 +108,15 @@ impl RandomOps {
             segment_bytes: [40_000, 200_000, 1 << 30][rng.below(3) as usize],
             ..Default::default()
         };
-        let files_max = [2, 5, 1_000][rng.below(3) as usize];
-        let lines = vec![format!("{options:?}, {files_max} files at once")];
+        let open_max = [2, 5, 1_000][rng.below(3) as usize];
+        let mode = ReadMode { direct_io: rng.below(2) == 0, io_uring: rng.below(2) == 0 };
+        let lines = vec![format!("{options:?}, {open_max} files at once, {mode:?}")];
         let log = OpLog { seed, lines };
-        let directory = folder(&path, files_max);
-        let database = Some(Database::open_in(directory, options.clone()).unwrap());
+        let files = Files { path, mode, open_max };
+        let database = Some(Database::open_in(files.folder(), options.clone()).unwrap());
         RandomOps {
-            path,
+            files,
             options,
-            files_max,
             database,
             hold: None,
             model: Model::new(),
@@ -181,6 +188,18 @@ impl RandomOps {
         }
     }
 
+    /// The columns that lie by themselves: what sizes say, none, or some.
+    fn streams_of(&mut self, shape: &Shape) -> Option<Vec<String>> {
+        let are_chosen = self.rng.below(3);
+        if are_chosen == 0 {
+            return None;
+        }
+        let fields = shape.columns.fields().iter();
+        let can_be = fields.filter(|field| is_streamable(field.data_type()));
+        let some = can_be.filter(|_| are_chosen == 1 && self.rng.below(2) == 0);
+        Some(some.map(|field| field.name().clone()).collect())
+    }
+
     fn create_table(&mut self) {
         if self.model.len() == TABLE_COUNT_MAX {
             return;
@@ -188,11 +207,12 @@ impl RandomOps {
         let shapes = Shape::all();
         let shape = shapes[self.rng.below(shapes.len() as u64) as usize].clone();
         let name = format!("t{}", self.rng.below(6));
+        let streams = self.streams_of(&shape);
         self.log(format!(
-            "create {name}: key {:?}, set {:?}, {:?}, {:?}",
+            "create {name}: key {:?}, set {:?}, streams {streams:?}, {:?}, {:?}",
             shape.key, shape.set, shape.policy, shape.columns
         ));
-        let spec = TableSpec { set_index: self.rng.below(3) > 0, ..shape.spec() };
+        let spec = TableSpec { set_index: self.rng.below(3) > 0, streams, ..shape.spec() };
         let created = self.database().create_table(&name, spec);
         if self.model.contains_key(&name) {
             assert_eq!(created.err().unwrap().kind(), ErrorKind::AlreadyExists);
@@ -234,7 +254,7 @@ impl RandomOps {
     /// Backs up to one folder again and again, and compares what is there.
     fn back_up(&mut self) {
         self.log("back up");
-        let path = self.path.with_extension("backup");
+        let path = self.files.path.with_extension("backup");
         let copy = self.rng.below(4) == 0;
         self.database().backup(&path, copy).unwrap();
         let backup = Database::open_read_only(&path, ReadOptions::default()).unwrap();
@@ -539,9 +559,8 @@ impl RandomOps {
             *seen = now;
         } else {
             self.log("open a reader");
-            let directory = folder(&self.path, self.files_max);
             let options = ReadOptions { cache_bytes: READER_CACHE_BYTES, ..Default::default() };
-            let reader = Database::open_read_only_in(directory, options).unwrap();
+            let reader = Database::open_read_only_in(self.files.folder(), options).unwrap();
             self.reader = Some((reader, now));
         }
         let (reader, _) = self.reader.as_ref().expect("just opened");
@@ -570,8 +589,7 @@ impl RandomOps {
                 _ => At::Moment(Moment::new(moment.version(), moment.lsn())),
             };
             let options = ReadOptions { at, cache_bytes: READER_CACHE_BYTES, ..Default::default() };
-            let directory = folder(&self.path, self.files_max);
-            let other = Database::open_read_only_in(directory, options).unwrap();
+            let other = Database::open_read_only_in(self.files.folder(), options).unwrap();
             assert_eq!(other.moment().unwrap(), moment);
             assert_eq!(other.refresh().unwrap_err().kind(), ErrorKind::Unsupported);
             compare(&other.snapshot().unwrap(), &seen.model, &mut self.rng);
@@ -609,8 +627,7 @@ impl RandomOps {
             assert_eq!(database.snapshot().err().unwrap().kind(), ErrorKind::Closed);
         }
         drop(database);
-        let directory = folder(&self.path, self.files_max);
-        let opened = Database::open_in(directory, self.options.clone());
+        let opened = Database::open_in(self.files.folder(), self.options.clone());
         self.database = Some(opened.unwrap());
         assert_eq!(self.database().snapshot().unwrap().lsn(), before, "commits go on counting");
     }
@@ -630,10 +647,12 @@ impl RandomOps {
     }
 }
 
-/// A folder of which so many files are open at once, beside those that are being read.
-fn folder(path: &Path, files_max: usize) -> Arc<dyn Directory> {
-    let local = LocalDirectory::create(path).unwrap();
-    Arc::new(OpenFiles::with_limit(Arc::new(local), files_max))
+impl Files {
+    /// A folder of which so many files are open at once, beside those that are being read.
+    fn folder(&self) -> Arc<dyn Directory> {
+        let local = LocalDirectory::create_for(&self.path, self.mode).unwrap();
+        Arc::new(OpenFiles::with_limit(Arc::new(local), self.open_max))
+    }
 }
 
 /// A sample of each table with one seed.
