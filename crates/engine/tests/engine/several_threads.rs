@@ -511,6 +511,62 @@ fn all_threads_count_the_rows_that_pass() {
     }
 }
 
+/// Rows that pass a test are counted side by side; the members of several sets lie in the same blocks, which one thread reads once.
+#[test]
+fn rows_of_several_sets_that_pass_a_test_are_counted_side_by_side_and_read_once() {
+    const ROWS: i64 = 900_000;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let directory = Arc::new(directory::MemoryDirectory::new());
+    let options = || Options { cache_bytes: 16 << 10, ..Options::default() };
+    let db = Database::open_in(directory.clone(), options()).unwrap();
+    let spec = TableSpec::new(columns(), ["number"]).set("place").streams(Vec::<String>::new());
+    let table = db.create_table("t", spec).unwrap();
+    // Each set in each block, and enough rows of two of them for several threads.
+    let places = ["a", "b", "c"];
+    let rows: Vec<_> = (0..ROWS)
+        .map(|n| (Some(places[n as usize % 3]), n, (n % 7 > 0).then_some(n / 3)))
+        .collect();
+    table.append(&batch(&rows), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    db.close().unwrap();
+    let db = Database::open_in(directory, options()).unwrap();
+    let snapshot = db.table("t").unwrap().snapshot().unwrap();
+    let count = |sets: &[&str], predicate: &Arc<Thirds>| {
+        let before = db.stats().unwrap().blocks_read;
+        let sets = Some(Arc::new(StringArray::from(sets.to_vec())) as ArrayRef);
+        let predicate = Some(predicate.clone() as Arc<dyn Predicate>);
+        let count = snapshot.count(&Selection { sets, predicate, ..Selection::default() }).unwrap();
+        (count, db.stats().unwrap().blocks_read - before)
+    };
+    let passing = |of: &[&str]| {
+        let passes = |row: &&(Option<&str>, i64, Option<i64>)| {
+            of.contains(&row.0.unwrap()) && row.2.is_some_and(|value| value % 3 == 0)
+        };
+        rows.iter().filter(passes).count() as u64
+    };
+    let thirds = Arc::new(Thirds::new());
+    let (of_one, blocks_of_one) = count(&["a"], &thirds);
+    assert_eq!(of_one, passing(&["a"]));
+    assert_eq!(thirds.tested.load(Ordering::Relaxed), ROWS as u64 / 3);
+    for sets in [&["a", "c"][..], &["c", "b", "a"]] {
+        let thirds = Arc::new(Thirds::new());
+        let (of_all, blocks) = count(sets, &thirds);
+        assert_eq!(of_all, passing(sets));
+        assert_eq!(thirds.tested.load(Ordering::Relaxed), (ROWS as usize / 3 * sets.len()) as u64);
+        // Neighbouring chunks and partitions may share a block.
+        let selected = ROWS as usize / 3 * sets.len();
+        // Each thread has four partitions, which eight keys are looked at for.
+        let looked_at = cores.min(selected / (32 << 10)) * 4 * 8;
+        let most = blocks_of_one + blocks_of_one / 20 + (selected / 4096 + looked_at) as u64;
+        assert!(
+            most < blocks_of_one * sets.len() as u64,
+            "set by set they would be read more often"
+        );
+        assert!(blocks <= most, "{blocks} blocks of {sets:?}, {blocks_of_one} of one set");
+    }
+    drop(snapshot);
+}
+
 /// Scans whose readers take one batch and then pause: all of them together read a bounded number of partitions ahead.
 #[test]
 fn many_slow_scans_read_no_more_ahead_than_a_few() {
