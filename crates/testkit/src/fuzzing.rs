@@ -19,6 +19,7 @@ pub mod pages;
 pub mod parts;
 pub mod seeds;
 pub mod segment;
+pub mod streams;
 pub mod tables;
 
 use outcome::Outcome;
@@ -33,11 +34,14 @@ pub struct FuzzTarget {
 }
 
 /// Every target, each with the name of its corpus and of its program in `fuzz/fuzz_targets`.
-pub const TARGETS: [FuzzTarget; 16] = [
+pub const TARGETS: [FuzzTarget; 19] = [
     FuzzTarget { name: "block", run: pages::block },
     FuzzTarget { name: "index_page", run: pages::index_page },
     FuzzTarget { name: "index_summary", run: pages::index_summary },
     FuzzTarget { name: "statistics_page", run: pages::statistics_page },
+    FuzzTarget { name: "stream", run: streams::stream },
+    FuzzTarget { name: "stream_directory", run: streams::stream_directory },
+    FuzzTarget { name: "dictionary", run: streams::dictionary },
     FuzzTarget { name: "postings", run: pages::postings },
     FuzzTarget { name: "set_directory", run: pages::set_directory },
     FuzzTarget { name: "set_summary", run: pages::set_summary },

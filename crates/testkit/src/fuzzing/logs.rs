@@ -16,7 +16,7 @@ use drillcore_storage::manifest::Manifest;
 
 use super::files::{assemble, put_frame};
 use super::outcome::Outcome;
-use super::pages::use_block;
+use super::pages::{texts_and_symbols, use_block};
 use super::parts::{byte, part};
 use super::tables::{table, use_rows};
 
@@ -96,7 +96,7 @@ pub fn commit(parts: &[Vec<u8>]) -> Outcome {
     let layout = &table(byte(part(parts, 0), 0)).layout;
     let decoded = decode_commit(part(parts, 1));
     for (_, block) in outcome.note(decoded).into_iter().flat_map(|commit| commit.batches) {
-        use_block(layout, block, &mut outcome);
+        use_block(layout, block, &texts_and_symbols(), &mut outcome);
     }
     outcome
 }

@@ -52,16 +52,21 @@ pub const KINDS: [PageKind; 13] = [
 /// Rows of the selected table.
 pub fn block(parts: &[Vec<u8>]) -> Outcome {
     let mut outcome = Outcome::default();
-    use_block(&table(byte(part(parts, 0), 0)).layout, part(parts, 1), &mut outcome);
+    let layout = &table(byte(part(parts, 0), 0)).layout;
+    use_block(layout, part(parts, 1), &texts_and_symbols(), &mut outcome);
     outcome
 }
 
-/// Reads all rows of a block, by range and one by one, and searches its keys.
-pub fn use_block(layout: &Layout, payload: &[u8], outcome: &mut Outcome) {
+/// Reads all rows of a block, by range and one by one, and searches its keys. Each value has the dictionary, whether it is of texts
+/// or not.
+pub fn use_block(
+    layout: &Layout,
+    payload: &[u8],
+    dictionary: &Arc<Dictionary>,
+    outcome: &mut Outcome,
+) {
     outcome.note(value_count(payload));
     let Some(view) = outcome.note(BlockView::parse(payload, layout)) else { return };
-    // Each value has a dictionary, whether it is of texts or not.
-    let dictionary = texts_and_symbols();
     let values = 0..layout.value_types().len();
     let dictionaries: Vec<_> = values.map(|value| (value, dictionary.clone())).collect();
     let view = view.with_dictionaries(&dictionaries);
@@ -107,7 +112,7 @@ pub fn use_block(layout: &Layout, payload: &[u8], outcome: &mut Outcome) {
 }
 
 /// A dictionary of texts, with symbols by which others are compressed.
-fn texts_and_symbols() -> Arc<Dictionary> {
+pub fn texts_and_symbols() -> Arc<Dictionary> {
     let texts = StringArray::from_iter_values((0..1_000).map(|at| at.to_string()));
     let (mut builder, mut compressor) = <(DictionaryBuilder, StringCompressor)>::default();
     builder.codes(&texts, usize::MAX).expect("they are few and short");

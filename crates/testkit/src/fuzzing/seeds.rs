@@ -9,6 +9,7 @@ use std::sync::Arc;
 use drillcore::arrow_schema::DataType;
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore::{Database, OnError, Options, Table};
+use drillcore_format::dictionary::Dictionary;
 use drillcore_format::file_tail::{FileKind, write_tail};
 use drillcore_format::frame::{FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
@@ -22,6 +23,7 @@ use drillcore_format::postings::{
 };
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::{SetColumn, TableSchema};
+use drillcore_format::streams::page::StreamView;
 use drillcore_sample::rng::Rng;
 use drillcore_storage::manifest::Manifest;
 use drillcore_storage::pages::page_cache::PageCache;
@@ -31,6 +33,7 @@ use drillcore_storage::segments::segment_writer::SegmentWriter;
 
 use super::files::{pages, take_apart};
 use super::parts::{join, number};
+use super::streams::stream_types;
 use super::tables::{table, tables};
 use crate::cell::Cell;
 
@@ -259,9 +262,34 @@ impl Folder {
                 let selector = [&[table][..], &rows.to_le_bytes()].concat();
                 add("statistics_page", String::new(), &[selector, statistics]);
             }
+            let dictionaries = of_kind(PageKind::Dictionary);
+            let block = of_kind(PageKind::Block).into_iter().next().unwrap_or_default();
+            for dictionary in dictionaries.iter().take(1) {
+                add("dictionary", String::new(), &[vec![table], dictionary.clone(), block.clone()]);
+            }
+            let dictionary = dictionaries.into_iter().next().unwrap_or_default();
+            for (number, page) in of_kind(PageKind::Stream).into_iter().enumerate() {
+                // Which column it is of is written elsewhere: of those that it may be of, the first.
+                let types = stream_types(self::table(table));
+                let texts = Dictionary::decode(&dictionary).ok();
+                let texts = texts.as_ref().map(Dictionary::texts);
+                let is_of = |of: &DataType| {
+                    let view = StreamView::parse(&page, of);
+                    view.is_ok_and(|view| view.decode(0, view.rows(), of, texts).is_ok())
+                };
+                if let Some(column) = types.iter().position(is_of) {
+                    let selector = vec![table, column as u8];
+                    add("stream", format!("_{number}"), &[selector, page, dictionary.clone()]);
+                }
+            }
             for index in index.into_iter().take(1) {
                 add("index_page", String::new(), &[vec![3; 8], index, example.clone()]);
             }
+        }
+        let rows = |page: Vec<u8>| IndexPage::parse(&page).expect("a whole index page").rows();
+        let rows: u64 = of_kind(PageKind::Index).into_iter().map(rows).sum();
+        for directory in of_kind(PageKind::StreamDirectory) {
+            add("stream_directory", String::new(), &[rows.to_le_bytes().to_vec(), directory]);
         }
         for summary in of_kind(PageKind::Summary) {
             add("index_summary", String::new(), &[Vec::new(), summary]);

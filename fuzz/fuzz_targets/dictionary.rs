@@ -1,0 +1,3 @@
+#![no_main]
+
+drillcore_fuzz::program!("dictionary");
