@@ -215,6 +215,7 @@ def test_the_stats_of_a_reader_are_its_own_and_leave_out_what_the_writer_knows(
         "held_back_bytes",
         "untried_leases",
         "unremoved_files",
+        "set_list_bytes",
         "snapshot_row_bytes",
         "oldest_snapshot_lsn",
         "oldest_snapshot_row_bytes",

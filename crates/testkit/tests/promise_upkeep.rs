@@ -1,7 +1,9 @@
 //! Writing out, merging, verifying, listing sets and scanning hold no more than their budgets, however long rows are. Alone in its file, as the allocator
 //! counts for the whole binary.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
 
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use drillcore::{Database, OnError, Options, ScanRequest, TableSpec};
@@ -24,7 +26,7 @@ const REST_BYTES: u64 = 24 << 20;
 const VERIFIED_BYTES: u64 = 24 << 20;
 /// Of rows that are read to list their sets.
 const LISTED_BYTES: u64 = 4 << 20;
-/// Of lists of many sets, instead of 64 MiB.
+/// Of lists of many sets, instead of 64 MiB or of an eighth of the memory.
 const LISTS_BYTES: u64 = 4 << 20;
 
 /// Of texts of a scan: a chunk per segment and the one before it, and a batch twice, while it grows.
@@ -103,27 +105,52 @@ fn check_listing(rows: i64, payload_bytes: usize, teams: i64) {
     assert!(listed <= limit, "{listed} bytes to list sets, instead of {limit}");
 }
 
-/// Writes a segment whose lists of sets are too large for their bound, lists the sets, and verifies them.
-fn check_many_sets() {
-    const ROWS: i64 = 400_000;
-    const TEAMS: i64 = 300_000;
-    byte_bounds::set_lists(LISTS_BYTES as usize);
+/// Writes a segment whose lists of sets are too large for their share of `memory_bytes`, or for a bound of bytes, lists the sets, and
+/// verifies them.
+fn check_many_sets(rows: i64, teams: i64, memory_bytes: u64, lists_bytes: u64) {
+    byte_bounds::set_lists(lists_bytes as usize);
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { cache_bytes: 1 << 20, maintenance_threads: 1, ..Default::default() };
+    let options = Options {
+        memory_bytes,
+        cache_bytes: 1 << 20,
+        maintenance_threads: 1,
+        ..Default::default()
+    };
     let db = Database::open(folder.path().join("db"), options).unwrap();
     let table = db.create_table("events", Events::spec_of(Kind::Append)).unwrap();
     let hold = db.hold_maintenance();
-    let events = Events { teams: TEAMS, payload_bytes: 10 };
-    let ids: Vec<i64> = (0..ROWS).collect();
+    let events = Events { teams, payload_bytes: 10 };
+    let ids: Vec<i64> = (0..rows).collect();
     ids.chunks(10_000).for_each(|ids| drop(events.append(&table, ids)));
     let written = most_held(|| db.flush().unwrap());
     assert_eq!(db.stats().unwrap().writer.unwrap().segments_indexed, 0);
-    drop(hold);
-    let listed = most_held(|| table.wait_for_set_index().unwrap());
+    let counted = || db.stats().unwrap().writer.unwrap().set_list_bytes;
+    assert_eq!(counted(), 0);
+    let (is_watching, is_listed) = (Barrier::new(2), AtomicBool::new(false));
+    let (listed, most_counted) = thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            is_watching.wait();
+            let mut most = 0;
+            while !is_listed.load(Ordering::Relaxed) {
+                most = most.max(counted());
+                thread::yield_now();
+            }
+            most
+        });
+        is_watching.wait();
+        drop(hold);
+        let listed = most_held(|| table.wait_for_set_index().unwrap());
+        is_listed.store(true, Ordering::Relaxed);
+        (listed, watch.join().unwrap())
+    });
     assert_eq!(db.stats().unwrap().writer.unwrap().segments_indexed, 1);
+    // A chunk goes beyond before others are left out.
+    let counted_max = LISTS_BYTES * 3 / 2;
+    assert!((1..=counted_max).contains(&most_counted), "{most_counted} bytes were counted");
+    assert_eq!(counted(), 0);
     let verified = most_held(|| assert!(db.verify().unwrap().faults.is_empty()));
     println!(
-        "{ROWS} rows of {TEAMS} sets: {} KiB to write them, {} to list the sets, {} to verify them",
+        "{rows} rows of {teams} sets: {} KiB to write them, {} to list the sets, {} to verify them",
         written >> 10,
         listed >> 10,
         verified >> 10,
@@ -132,11 +159,13 @@ fn check_many_sets() {
     let lists = LISTS_BYTES * 3 / 2;
     assert!(written <= REST_BYTES + lists, "{written} bytes to write a segment");
     assert!(listed <= LISTED_BYTES + lists, "{listed} bytes to list sets");
+    // Its lists have the bound of bytes alone.
+    let lists = lists_bytes.min(100 * teams as u64) * 3 / 2;
     assert!(verified <= VERIFIED_BYTES + lists, "{verified} bytes to verify");
     let snapshot = table.snapshot().unwrap();
-    assert_eq!(snapshot.sets().unwrap().rows.len() as i64, TEAMS);
-    for team in [0, 1, 99_999, 100_000, 299_999] {
-        let expected: Vec<i64> = (team..ROWS).step_by(TEAMS as usize).collect();
+    assert_eq!(snapshot.sets().unwrap().rows.len() as i64, teams);
+    for team in [0, 1, teams / 3, teams - 1] {
+        let expected: Vec<i64> = (team..rows).step_by(teams as usize).collect();
         assert_eq!(scan_ids(&snapshot, &events.of_team(team)), expected);
     }
 }
@@ -188,6 +217,7 @@ fn upkeep_and_scans_hold_no_more_than_their_budgets_however_long_rows_are() {
     check_listing(300_000, 100, TEAMS);
     check_listing(300_000, 10, 300_000);
     check_listing(2_000, 50_000, TEAMS);
-    check_many_sets();
+    check_many_sets(400_000, 300_000, 512 << 20, LISTS_BYTES);
+    check_many_sets(200_000, 180_000, 8 * LISTS_BYTES, 64 << 20);
     check_scans();
 }

@@ -383,6 +383,7 @@ fn merge(
         threads: core.options.maintenance_threads,
         bytes_per_thread: small_bytes(core),
         segment_bytes: core.options.segment_bytes,
+        needs_sets: false,
     };
     let merged = match write_segments(core, table, &layout, inputs.collect(), within)? {
         Written::Segments(merged) => merged,

@@ -76,6 +76,8 @@ pub struct Within<'a> {
     pub bytes_per_thread: u64,
     /// How long a segment may be.
     pub segment_bytes: u64,
+    /// Segments list their sets, whatever lists of others take: else these may be listed later.
+    pub needs_sets: bool,
 }
 
 /// What bounds the writing of runs.
@@ -93,6 +95,7 @@ pub fn within_flush<'a>(
         threads: core.options.maintenance_threads,
         bytes_per_thread: of_segment.min(of_memory).max(FLUSH_BYTES_MIN),
         segment_bytes: core.options.segment_bytes,
+        needs_sets: false,
     }
 }
 
@@ -246,6 +249,7 @@ fn write_rows(
     let (mut carried, sources) = CarriedLiveness::of(layout, rows.pieces(), sources);
     let merger = Merger::new(sources, Direction::Forward, fold, BATCH_ROWS);
     let mut merger = merger.map_err(Error::of_input)?.in_batches_of(chunk);
+    let mut lists = core.meter.charge_set_lists();
     let mut looked_for = 0;
     while let Some(rows) = merger.next_rows().map_err(Error::of_input)? {
         (within.go_on)()?;
@@ -263,6 +267,11 @@ fn write_rows(
             ErrorKind::Corrupt => error.of_input(),
             _ => error,
         })?;
+        lists.resize(writer.list_bytes() as u64);
+        if !within.needs_sets && core.lacks_room_for_set_lists(lists.bytes()) {
+            writer.leave_sets_out();
+            lists.resize(writer.list_bytes() as u64);
+        }
         (within.written)(rows.len() as u64);
     }
     let has_rows = writer.rows() > 0;

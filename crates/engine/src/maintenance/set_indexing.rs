@@ -10,7 +10,7 @@ use drillcore_storage::error::StorageError;
 use drillcore_storage::files::lease::ManifestVersion;
 use drillcore_storage::pages::files_ahead::FilesAhead;
 use drillcore_storage::postings::set_postings::SetPostings;
-use drillcore_storage::segments::postings_writer::write_postings;
+use drillcore_storage::segments::postings_writer::{Listed, write_postings};
 use drillcore_storage::segments::segment::Segment;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -53,27 +53,32 @@ pub fn index(
     };
     let file = core.new_segment_id();
     let (mut next_look, mut without_room) = (Instant::now(), None);
-    let written = write_postings(core.directory.clone(), file, segment, indexed, |listed| {
+    let mut lists = core.meter.charge_set_lists();
+    let go_on = |listed: Listed| {
+        lists.resize(listed.bytes as u64);
         let now = Instant::now();
         let state = core.state();
         if !helps(&state) {
-            return false;
+            return None;
         }
         if now >= next_look {
             next_look = now + TURN;
             let entry = state.tables.get(&table).expect("it helps a table that is there");
             if is_to_be_merged(core, &state, entry, segment) {
-                return false;
+                return None;
             }
-            without_room = check_room(listed.bytes_to_write as u64).err();
+            without_room = check_room(listed.bytes as u64).err();
             if without_room.is_some() {
-                return false;
+                return None;
             }
         }
         drop(state);
         rows_done(listed.rows);
-        true
-    });
+        let room = core.room_for_later_set_lists(lists.bytes());
+        Some(usize::try_from(room).unwrap_or(usize::MAX))
+    };
+    let written = write_postings(core.directory.clone(), file, segment, indexed, go_on);
+    drop(lists);
     if let Some(why) = without_room {
         never_was(core, file, 0);
         return Ok(Done::PutOff(why));

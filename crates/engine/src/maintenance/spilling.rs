@@ -120,7 +120,13 @@ fn write_runs_of(core: &Core, table: TableId, runs: &[&Arc<Run>]) -> Result<Done
     let within = within_flush(core, &go_on, &|_| ());
     // One file for each. Rows of tables have to leave memory beside them.
     let (spare, no_bound) = (Spare::Flushes, u64::MAX);
-    let within = Within { spare, bytes_per_thread: no_bound, segment_bytes: no_bound, ..within };
+    let within = Within {
+        spare,
+        bytes_per_thread: no_bound,
+        segment_bytes: no_bound,
+        needs_sets: true,
+        ..within
+    };
     match write_segments(core, table, runs[0].layout(), inputs.collect(), within)? {
         Written::Nothing(why) => Ok(Done::PutOff(why)),
         Written::Segments(written) => {
@@ -136,5 +142,43 @@ fn write_runs_of(core: &Core, table: TableId, runs: &[&Arc<Run>]) -> Result<Done
             }
             Ok(Done::Installed)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+
+    use super::*;
+    use crate::{Database, OnError, Options, TableSpec};
+
+    /// A flush can list sets later, a spilled run cannot.
+    #[test]
+    fn sets_are_listed_for_snapshots_even_where_lists_of_others_have_filled_their_share() {
+        let db = Database::in_memory(Options::default()).unwrap();
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..60_000));
+        let names = (0..60_000).map(|id| format!("of a set by itself, {id}"));
+        let names: ArrayRef = Arc::new(StringArray::from_iter_values(names));
+        let rows = RecordBatch::try_from_iter([("id", ids), ("name", names)]).unwrap();
+        let table =
+            db.create_table("t", TableSpec::new(rows.schema(), ["id"]).set("name")).unwrap();
+        table.append(&rows, OnError::Raise).unwrap();
+        let snapshot = table.snapshot().unwrap();
+        let hold = db.hold_maintenance();
+        let core = db.core().unwrap();
+        let mut others = core.meter.charge_set_lists();
+        others.resize(core.options.memory_bytes);
+        db.flush().unwrap();
+        let stats = || db.stats().unwrap();
+        let to_index = || stats().tables[0].indexed_sets.as_ref().unwrap().rows_to_index;
+        assert_eq!(to_index(), 60_000, "they are listed later");
+        db.spill_snapshots().unwrap();
+        assert_eq!(stats().writer.unwrap().snapshot_row_bytes, 0, "the run is in a file");
+        assert_eq!(stats().writer.unwrap().set_list_bytes, core.options.memory_bytes);
+        drop((others, hold));
+        assert_eq!(snapshot.sets().unwrap().rows.len(), 60_000);
+        db.compact().unwrap();
+        table.wait_for_set_index().unwrap();
+        assert_eq!((to_index(), stats().writer.unwrap().set_list_bytes), (0, 0));
     }
 }

@@ -1,4 +1,5 @@
-//! Bytes in memory: of rows, counted from the arrays that exist, and of what reads found out and leave for later ones.
+//! Bytes in memory: of rows, counted from the arrays that exist, of what reads found out and leave for later ones, and of lists of sets
+//! that are being made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,7 @@ struct Counts {
     sums: AtomicU64,
     lists: AtomicU64,
     alive: AtomicU64,
+    set_lists: AtomicU64,
     sums_max: u64,
 }
 
@@ -57,6 +59,11 @@ impl MemoryMeter {
         self.charge_as(|counts| &counts.alive, bytes)
     }
 
+    /// Counts the bytes of lists of sets that are being made, as they [grow](Charge::resize).
+    pub fn charge_set_lists(&self) -> Charge {
+        self.charge_as(|counts| &counts.set_lists, 0)
+    }
+
     fn charge_as(&self, of: fn(&Counts) -> &AtomicU64, bytes: u64) -> Charge {
         of(&self.0).fetch_add(bytes, Ordering::Relaxed);
         Charge { counts: self.0.clone(), of, bytes }
@@ -97,15 +104,28 @@ impl MemoryMeter {
         self.0.alive.load(Ordering::Relaxed)
     }
 
+    /// The bytes of lists of sets that are being made.
+    pub fn set_list_bytes(&self) -> u64 {
+        self.0.set_lists.load(Ordering::Relaxed)
+    }
+
     /// All bytes that are not of rows.
     pub fn bytes_beside_rows(&self) -> u64 {
-        self.list_bytes() + self.alive_bytes() + self.time_bytes()
+        self.list_bytes() + self.alive_bytes() + self.time_bytes() + self.set_list_bytes()
     }
 }
 
 impl Charge {
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Counts this many bytes from now on.
+    pub fn resize(&mut self, bytes: u64) {
+        // More first: the sum is never less than what is held.
+        (self.of)(&self.counts).fetch_add(bytes, Ordering::Relaxed);
+        (self.of)(&self.counts).fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = bytes;
     }
 
     /// Snapshots may hold the rows from now on.
@@ -119,5 +139,24 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         (self.of)(&self.counts).fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_charge_counts_what_it_was_resized_to_until_it_is_dropped() {
+        let meter = MemoryMeter::default();
+        let (mut one, mut other) = (meter.charge_set_lists(), meter.charge_set_lists());
+        one.resize(7);
+        other.resize(100);
+        assert_eq!((meter.set_list_bytes(), meter.bytes_beside_rows()), (107, 107));
+        other.resize(3);
+        assert_eq!((meter.set_list_bytes(), other.bytes()), (10, 3));
+        drop(other);
+        drop(one);
+        assert_eq!(meter.bytes_beside_rows(), 0);
     }
 }

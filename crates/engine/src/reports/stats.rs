@@ -132,6 +132,8 @@ pub struct WriterStats {
     pub snapshot_spills: u64,
     /// Rows that flushes and merges wrote.
     pub rows_written: u64,
+    /// Lists of sets of segments that are being written or indexed.
+    pub set_list_bytes: u64,
     /// Rows in memory that only snapshots and scans hold, all together. They go to files once all rows in memory take seven eighths of
     /// what `memory_bytes_limit` has for rows; from all of it on, writers are slowed for their sake.
     pub snapshot_row_bytes: u64,
@@ -266,6 +268,7 @@ impl Stats {
                 segments_indexed: state.counts.segments_indexed,
                 snapshot_spills: state.counts.snapshot_spills,
                 rows_written: state.counts.rows_written,
+                set_list_bytes: core.meter.set_list_bytes(),
                 snapshot_row_bytes: core.held_row_bytes(&state),
                 oldest_snapshot_lsn: oldest.map(|oldest| oldest.lsn),
                 oldest_snapshot_row_bytes: oldest_row_bytes,

@@ -34,6 +34,10 @@ use crate::state::underway::CallsUnderway;
 use crate::state::version::Version;
 use crate::state::work_signal::WorkSignal;
 
+/// Lists of sets that are being made, of all segments, have this share of `memory_bytes`, ...
+const SET_LIST_SHARE: u64 = 8;
+/// ... but those of one segment no less than this: else small databases would list few sets at a time.
+const SET_LIST_BYTES_MIN: u64 = 4 << 20;
 /// How often a fork tries to take the state's lock, which its own threads hold for moments only ...
 const FORK_TRIES: u32 = 100;
 /// ... and how long it waits in between.
@@ -155,10 +159,25 @@ impl Core {
         self.options.durability == Durability::None && self.dies_with_handles.get().is_none()
     }
 
-    /// What rows may take of the budget: all that reads have not filled with what they found out, and half of it at least.
+    /// What rows may take of the budget: all that is not filled with what reads found out and with lists of sets, and half of it at
+    /// least.
     pub fn memory_for_rows(&self) -> u64 {
         let all = self.options.memory_bytes;
         all - self.meter.bytes_beside_rows().min(all / 2)
+    }
+
+    /// Whether the lists of a segment that is written have no room any more, as far as they take `own` bytes.
+    pub fn lacks_room_for_set_lists(&self, own: u64) -> bool {
+        let share = self.options.memory_bytes / SET_LIST_SHARE;
+        own > SET_LIST_BYTES_MIN && self.meter.set_list_bytes() > share
+    }
+
+    /// What the lists of a segment may take that was written without, of which `own` bytes are counted: half of the share, so that
+    /// segments which are written have the other half.
+    pub fn room_for_later_set_lists(&self, own: u64) -> u64 {
+        let others = self.meter.set_list_bytes().saturating_sub(own);
+        let half = self.options.memory_bytes / SET_LIST_SHARE / 2;
+        half.saturating_sub(others).max(SET_LIST_BYTES_MIN)
     }
 
     /// The bytes of rows in memory that no table has any more, as snapshots hold them.

@@ -26,8 +26,8 @@ const GROWTH_PART: usize = 8;
 /// The ordinals of indexed sets: a byte or two a row, and some 100 bytes and its value per set. Of each weight column what the
 /// members weigh: a quarter of a byte per row, and at least 56 bytes per set.
 ///
-/// What is reserved for them is about [`byte_bounds::lists`], and as much again as their largest part while it grows. A single set
-/// takes what it needs.
+/// What is reserved for them is about [`byte_bounds::lists`], or a [limit](SetLists::limit), and as much again as their largest part while
+/// it grows. A single set takes what it needs.
 pub struct SetLists {
     indexed: IndexedSets,
     weight_columns: usize,
@@ -90,6 +90,11 @@ impl SetLists {
     /// Lists of all sets that are indexed, of which some may be [left out](SetLists::of_those_left_out).
     pub fn new(indexed: IndexedSets, layout: &Layout) -> SetLists {
         SetLists::within(byte_bounds::lists(), indexed, layout.weight_count())
+    }
+
+    /// Has them take no more than this from now on. [`byte_bounds::lists`] holds in any case.
+    pub fn limit(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max.min(byte_bounds::lists());
     }
 
     /// Lists of those that had no room in these, for which all rows of the segment have to be noted again. `None` if there are none.

@@ -27,13 +27,13 @@ const CHUNK_ROWS: u64 = 4096;
 pub struct Listed {
     /// Rows that are done with.
     pub rows: u64,
-    /// About what lists take that are not written yet, at most.
-    pub bytes_to_write: usize,
+    /// About what lists take in memory that are not written yet, and at most on disk.
+    pub bytes: usize,
 }
 
 /// Reads the set column of a segment and its weights, and lists the rows of the indexed sets in a new file, which is durable
-/// afterwards. `go_on` hears after each chunk how far they are; if it says no, the result is `None`, and the file, if there is
-/// one, is not whole.
+/// afterwards. `go_on` hears after each chunk how far they are, and says how many bytes lists may take in memory from now on, where there
+/// are several; if it says nothing, the result is `None`, and the file, if there is one, is not whole.
 ///
 /// Memory: some MiB to read, and what lists of sets take. One pass over the streams of these columns, or over blocks where there are none,
 /// or as many as lists need to have room.
@@ -42,7 +42,7 @@ pub fn write_postings(
     file: SegmentId,
     segment: &Arc<Segment>,
     indexed: &IndexedSets,
-    mut go_on: impl FnMut(Listed) -> bool,
+    mut go_on: impl FnMut(Listed) -> Option<usize>,
 ) -> Result<Option<PostingsMeta>> {
     let layout = segment.layout();
     let column = layout.schema().set_column().expect("only tables with a set column index sets");
@@ -77,11 +77,12 @@ pub fn write_postings(
     Ok(Some(PostingsMeta { file, bytes }))
 }
 
-/// Lists the sets of all rows of a segment. `go_on` hears after each chunk how far these lists are; whether it said yes each time.
+/// Lists the sets of all rows of a segment. `go_on` hears after each chunk how far these lists are, and says what they may take from now
+/// on; whether it said so each time.
 pub fn note_all(
     segment: &Arc<Segment>,
     lists: &mut SetLists,
-    mut go_on: impl FnMut(Listed) -> bool,
+    mut go_on: impl FnMut(Listed) -> Option<usize>,
 ) -> Result<bool> {
     let layout = segment.layout();
     let column = layout.schema().set_column().expect("only tables with a set column list sets");
@@ -117,11 +118,11 @@ pub fn note_all(
         };
         let weights = weights_of(layout, &rows, &projection).map_err(fault)?;
         lists.note(layout, &rows.narrow(&projection, &of_sets), &weights, from).map_err(fault)?;
+        let listed = Listed { rows: lists.rows(), bytes: lists.bytes() };
+        let Some(bytes_max) = go_on(listed) else { return Ok(false) };
+        lists.limit(bytes_max);
         lists.make_room();
         from = to;
-        if !go_on(Listed { rows: lists.rows(), bytes_to_write: lists.bytes() }) {
-            return Ok(false);
-        }
     }
     Ok(true)
 }

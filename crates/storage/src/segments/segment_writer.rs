@@ -120,6 +120,18 @@ impl SegmentWriter {
         SegmentWriter { block_bytes, index_page_bytes, ..self }
     }
 
+    /// Gives the segment no lists of sets, if there are several so far: a pass over its set column makes them later.
+    pub fn leave_sets_out(&mut self) {
+        if self.sets.len() > 1 {
+            self.sets = SetLists::new(IndexedSets::none(), &self.layout);
+        }
+    }
+
+    /// What lists of sets take, about.
+    pub fn list_bytes(&self) -> usize {
+        self.sets.bytes()
+    }
+
     /// Adds rows, which hold all columns and follow those before them in key order. Fails on values that do not
     /// decode; that the order is kept, is for the caller to see to.
     pub fn append(&mut self, rows: &Rows) -> Result<()> {
@@ -128,8 +140,8 @@ impl SegmentWriter {
         let noted = self.sets.note(&self.layout, rows, &weights, self.footer.rows);
         noted.map_err(|error| self.unwritable(error))?;
         if !self.sets.have_room() {
-            // The rows go by once. A pass over the set column of the segment lists them later.
-            self.sets = SetLists::new(IndexedSets::none(), &self.layout);
+            // The rows go by once.
+            self.leave_sets_out();
         }
         let columns = self.layout.stored_columns(rows).map_err(|error| self.unwritable(error))?;
         let StringsOfBlocks { codes, compressed } =

@@ -52,7 +52,8 @@ pub fn segment(parts: &[Vec<u8>]) -> Outcome {
     if layout.schema().set.is_some() {
         let indexed = IndexedSets::all();
         let directory = Arc::new(directory);
-        let written = write_postings(directory.clone(), POSTINGS, &segment, &indexed, |_| true);
+        let written =
+            write_postings(directory.clone(), POSTINGS, &segment, &indexed, |_| Some(usize::MAX));
         if let Some(Some(meta)) = outcome.note(written) {
             let postings = outcome
                 .note(segment.open_postings(&mut FilesAhead::none(directory.as_ref()), meta));
