@@ -75,7 +75,7 @@ $(STAMP)/docs-tools: $(STAMP)/packages
 extension: $(STAMP)/extension
 
 $(STAMP)/extension: $(STAMP)/packages $(RUST_SOURCES) python/pyproject.toml
-	@test -e target/debug/deps || echo "Building the Python package with all that it stands on: 10 to 15 minutes on 2 cores, once."
+	@test -e target/debug/deps || echo "Building the Python package with all that it stands on: 8 to 12 minutes on 2 cores, once."
 	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --strip --manifest-path python/Cargo.toml
 	@touch $@
 
