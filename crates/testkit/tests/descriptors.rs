@@ -327,6 +327,7 @@ fn descriptors_that_are_refused_at_random_moments_cost_no_row_and_leave_the_data
             }
             let failed = directory.end_scarcity();
             assert!(failed > 0, "seed {seed}: nothing was refused");
+            wait_until_reads_succeed(&database);
             assert_eq!(last_batches(&database.snapshot().unwrap()).get(&1), Some(&last));
             check_healthy(&database);
             directory.begin_scarcity(seed + 100 * (part + 1));
@@ -342,6 +343,17 @@ fn descriptors_that_are_refused_at_random_moments_cost_no_row_and_leave_the_data
         assert_eq!(last_batches(&database.snapshot().unwrap()).get(&1), Some(&last));
         check_healthy(&database);
     }
+}
+
+/// A page that maintenance began to read while descriptors were refused fails for all who wait for it.
+fn wait_until_reads_succeed(database: &Database) {
+    let snapshot = database.snapshot().unwrap();
+    let can_scan = |name: &String| {
+        let scan = snapshot.table(name).unwrap().scan(ScanRequest::default());
+        scan.is_ok_and(|mut scan| scan.all(|batch| batch.is_ok()))
+    };
+    let succeed = (0..50).any(|_| snapshot.tables().iter().all(can_scan));
+    assert!(succeed, "reads fail once no descriptor is refused any more");
 }
 
 fn check_refused(error: &Error, seed: u64) {
