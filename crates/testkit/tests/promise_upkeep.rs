@@ -146,6 +146,7 @@ fn check_many_sets(rows: i64, teams: i64, memory_bytes: u64, lists_bytes: u64) {
     assert_eq!(db.stats().unwrap().writer.unwrap().segments_indexed, 1);
     // A chunk goes beyond before others are left out.
     let counted_max = LISTS_BYTES * 3 / 2;
+    println!("{} KiB of lists were counted at most", most_counted >> 10);
     assert!((1..=counted_max).contains(&most_counted), "{most_counted} bytes were counted");
     assert_eq!(counted(), 0);
     let verified = most_held(|| assert!(db.verify().unwrap().faults.is_empty()));

@@ -122,9 +122,12 @@ impl Charge {
 
     /// Counts this many bytes from now on.
     pub fn resize(&mut self, bytes: u64) {
-        // More first: the sum is never less than what is held.
-        (self.of)(&self.counts).fetch_add(bytes, Ordering::Relaxed);
-        (self.of)(&self.counts).fetch_sub(self.bytes, Ordering::Relaxed);
+        let count = (self.of)(&self.counts);
+        // At once: in between, others would see more or less than there is.
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => count.fetch_add(more, Ordering::Relaxed),
+            None => count.fetch_sub(self.bytes - bytes, Ordering::Relaxed),
+        };
         self.bytes = bytes;
     }
 
