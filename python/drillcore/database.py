@@ -90,7 +90,8 @@ def open(
         Number of background threads for maintenance. By default half of the cores, and at least two.
     direct_io
         Read segments past the page cache of the operating system, so that ``cache_bytes`` is all the memory their
-        pages take. On file systems without direct I/O, they are read as usual, and ``stats()["direct_io"]`` is false then.
+        pages take. On file systems without direct I/O, they are read as usual, and ``stats()["direct_io"]`` is then
+        false.
     io_uring
         Issue the reads of one call together with io_uring, where Linux allows it. With ``False``, threads issue them.
         ``stats()["reads_by"]`` shows which.
