@@ -648,7 +648,7 @@ impl RandomOps {
 }
 
 impl Files {
-    /// A folder of which so many files are open at once, beside those that are being read.
+    /// The folder, of which at most `open_max` files are open at once, beside those that are being read.
     fn folder(&self) -> Arc<dyn Directory> {
         let local = LocalDirectory::create_for(&self.path, self.mode).unwrap();
         Arc::new(OpenFiles::with_limit(Arc::new(local), self.open_max))

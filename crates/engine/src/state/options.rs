@@ -54,10 +54,10 @@ pub const READER_LIST_BYTES: u64 = 128 << 20;
 pub struct Options {
     /// What an acknowledged commit outlasts.
     pub durability: Durability,
-    /// The limit on rows in memory, with what merging them needs, on lists of sets that maintenance makes, and on lists of rows and bitmaps
-    /// that reads leave; for the lists and bitmaps rows give way to half of it. Writers slow down near it and wait at it. Rows that were written out and that only snapshots hold go to
-    /// files before all together exceed it; while they do, writers slow down, and from twice as much on a 64th of the limit per second
-    /// goes in. At least [`Options::MEMORY_BYTES_MIN`].
+    /// The limit on rows in memory, with what merging them needs, on lists of sets that maintenance makes, and on lists of rows and
+    /// bitmaps that reads leave; for the lists and bitmaps rows give way to half of it. Writers slow down near it and wait at it. Rows
+    /// that were written out and that only snapshots hold go to files before all together exceed it; while they do, writers slow down,
+    /// and from twice as much on a 64th of the limit per second goes in. At least [`Options::MEMORY_BYTES_MIN`].
     pub memory_bytes: u64,
     /// The limit on cached pages of segments. Up to half of it is for index pages, which stay while their segments are open.
     pub cache_bytes: u64,

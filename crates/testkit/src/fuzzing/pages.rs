@@ -1,6 +1,6 @@
 //! Payloads of pages, one kind a target: decoded, then searched in all ways.
 //!
-//! The first part of an input selects what the decoder is told besides, the second is the payload.
+//! The first part of an input selects the decoder's other arguments, the second is the payload.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Payloads of pages of columns that lie by themselves, and of the dictionaries of columns, one kind a target.
 //!
-//! The first part of an input selects what the decoder is told besides, the second is the payload.
+//! The first part of an input selects the decoder's other arguments, the second is the payload.
 
 use drillcore::arrow_array::Array;
 use drillcore::arrow_schema::DataType;
