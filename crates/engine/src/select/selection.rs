@@ -3,6 +3,7 @@
 //! A selection is a list of parts, each an interval of ordinals or of a set's members in one piece. Its
 //! rows are numbered through, 0 to `len`, so a sample is drawn by number and a count needs no rows.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -338,13 +339,14 @@ impl Selected {
         }
         let mut places = Vec::with_capacity(numbers.len());
         let locator = self.sums.locator(numbers.len());
+        let parts = self.parts_for(numbers.len())?;
         for numbers in numbers.chunks(Interrupt::LOOKUPS) {
             interrupt.check()?;
             // Of those whose set is listed on disk the part, the position in it, and the draw.
             let mut on_disk = Vec::new();
             for &number in numbers {
                 let (part_number, position) = locator.locate(number);
-                let part = &self.parts[part_number];
+                let part = &parts[part_number];
                 let position = part.from + position;
                 let ordinal = match part.members.as_ref().and_then(Members::in_segment) {
                     Some(_) => {
@@ -357,7 +359,7 @@ impl Selected {
             }
             on_disk.sort_unstable();
             let members = |&(part, position, _): &(usize, u64, usize)| {
-                let members = self.parts[part].members.as_ref().and_then(Members::in_segment);
+                let members = parts[part].members.as_ref().and_then(Members::in_segment);
                 (members.expect("its set is listed on disk"), position)
             };
             let wanted: Vec<(&SegmentMembers, u64)> = on_disk.iter().map(members).collect();
@@ -368,6 +370,19 @@ impl Selected {
             }
         }
         Ok(places)
+    }
+
+    /// The parts, to find the rows of `numbers` in. For at least as many numbers as there are rows, those of bitmaps are
+    /// listed: a search of a bitmap for each would cost several times as much.
+    fn parts_for(&self, numbers: usize) -> Result<Cow<'_, [Part]>> {
+        if self.len() > numbers as u64 {
+            return Ok(Cow::Borrowed(&self.parts));
+        }
+        let parts = self.parts.iter().map(|part| match part.members {
+            Some(Members::Live(_)) => part.listed(&self.pieces[part.piece]),
+            _ => Ok(part.clone()),
+        });
+        Ok(Cow::Owned(parts.collect::<Result<_>>()?))
     }
 
     /// [`Selected::places`] where each part is an interval of ordinals.
@@ -398,6 +413,14 @@ impl Part {
             None => Ok(position),
             Some(members) => piece.member(members, position),
         }
+    }
+
+    /// The same rows, each listed.
+    fn listed(&self, piece: &Piece) -> Result<Part> {
+        let mut ordinals = Vec::with_capacity(self.len() as usize);
+        self.ordinals(piece, self.from..self.to, &mut ordinals)?;
+        let members = Some(Members::Listed(ordinals.into()));
+        Ok(Part { piece: self.piece, members, from: 0, to: self.len() })
     }
 
     /// Appends the ordinals at `positions`, which lie in `from..to`.
@@ -498,4 +521,44 @@ pub fn encode_sets(schema: &TableSchema, values: &ArrayRef) -> Result<Vec<Vec<u8
     sets.sort_unstable();
     sets.dedup();
     Ok(sets)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, RecordBatch};
+    use arrow_schema::{DataType, Field, Schema};
+
+    use super::*;
+    use crate::{Closed, Database, Merge, OnError, Options, TableSpec};
+
+    #[test]
+    fn a_number_has_the_same_place_however_many_are_asked_for() {
+        let db = Database::in_memory(Options::default()).unwrap();
+        let columns = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
+        let spec = TableSpec::new(columns.clone(), ["id"]).merge(Merge::Upsert);
+        let table = db.create_table("newest", spec).unwrap();
+        let ids = |ids: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(ids)) };
+        for from in [0, 3_000] {
+            let rows = vec![ids((from..from + 3_000).collect())];
+            table
+                .append(&RecordBatch::try_new(columns.clone(), rows).unwrap(), OnError::Raise)
+                .unwrap();
+        }
+        table.delete(&[ids((0..6_000).step_by(7).collect())]).unwrap();
+        let snapshot = table.snapshot().unwrap();
+        let [low, high] = [500, 5_500].map(|id| Some(vec![ids(vec![id])]));
+        let between = Between { low, high, closed: Closed::Both };
+        let selection = Selection { between: Some(between), ..Selection::default() };
+        let question = selection.check(&snapshot.table().layout.schema()).unwrap();
+        let interrupt = Interrupt::default();
+        let selected = snapshot.resolved(question, &interrupt).unwrap();
+        let is_bitmap = |part: &Part| matches!(part.members, Some(Members::Live(_)));
+        assert!(selected.parts().iter().any(is_bitmap), "rows are searched for in bitmaps");
+
+        let numbers: Vec<u64> = (0..selected.len()).rev().collect();
+        let by_itself = |&number: &u64| selected.places(&[number], &interrupt).unwrap()[0];
+        let one_by_one: Vec<Place> = numbers.iter().map(by_itself).collect();
+        assert_eq!(selected.places(&numbers, &interrupt).unwrap(), one_by_one);
+        assert!(!selected.parts_for(numbers.len()).unwrap().iter().any(is_bitmap));
+    }
 }
