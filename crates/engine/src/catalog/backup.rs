@@ -23,6 +23,7 @@ use drillcore_storage::segments::segment::Segment;
 use crate::calls::interrupt::Interrupt;
 use crate::catalog::backup_target::{BackupResult, BackupTarget, Contents};
 use crate::catalog::named_snapshot::{discard, on_disk};
+use crate::catalog::orphans::Orphans;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::scheduler;
 use crate::pieces::piece::Piece;
@@ -242,6 +243,7 @@ fn read_folder<'a>(
     let go_on = |_: Lsn, _: &[u8]| interrupt.check();
     // The edits that commits need are in the manifest before they are in the log. So a manifest that is read
     // after the end of the log was found has those of all commits up to there.
+    let orphans = Orphans::listed(source.as_ref())?;
     let needed_from = Manifest::read(source.as_ref())?.state.next_lsn;
     let end = read_log(source.as_ref(), needed_from, Lsn(u64::MAX), None, go_on)?.last;
     let found = Manifest::read(source.as_ref())?;
@@ -251,6 +253,11 @@ fn read_folder<'a>(
     let pinned = state.snapshots.values().map(|snapshot| snapshot.lsn);
     let lsn = flushed.chain(pinned).chain(end).chain([Lsn(state.next_lsn.0 - 1)]).max();
     let lsn = lsn.unwrap_or_default();
+    // A later backup that was not finished leaves whole segments in a backup.
+    if state.backup.is_none_or(|mark| mark.was_opened) {
+        let orphans = orphans.of(&state);
+        orphans.check_no_edit_is_lost(source.as_ref(), state.next_segment, lsn)?;
+    }
     let mut log: Vec<(Lsn, Vec<u8>)> = Vec::new();
     read_log(source.as_ref(), state.next_lsn, lsn, None, |at, payload| {
         interrupt.check()?;

@@ -222,7 +222,8 @@ impl BackupTarget {
     /// Puts everything there, in the place of what there was. What is there then is on stable storage.
     ///
     /// # Errors
-    /// `StorageFull`, `Io`, `Interrupted`; what was there is there still.
+    /// `StorageFull`, `Io`, `Interrupted`; `Corrupt` if a file has not the length that the manifest says. What was there is
+    /// there still.
     pub fn fill(
         mut self,
         contents: &Contents<'_>,
@@ -236,6 +237,7 @@ impl BackupTarget {
         let present: BTreeSet<String> = list(directory)?.into_iter().collect();
         for (name, bytes) in &contents.files {
             interrupt.check()?;
+            check_length(contents.source, name, *bytes)?;
             (result.files, result.bytes) = (result.files + 1, result.bytes + bytes);
             let stored = match before.contains(name) && present.contains(name) {
                 true => self.keep(contents.source, name, copy, interrupt)?,
@@ -287,7 +289,8 @@ impl BackupTarget {
         let io = |error| stored_io(name, error);
         if !is_same(source, directory, name).map_err(io)? {
             return Err(Error::invalid(format!(
-                "the backup belongs to another copy of this database: its file {name} differs; give a new path"
+                "{name} of the backup differs from that of the database: it is a backup of another copy of the \
+                 database, or one of them is damaged; give a new path, and verify both"
             )));
         }
         if !copy || !is_shared(source, directory, name).map_err(io)? {
@@ -321,6 +324,17 @@ impl BackupTarget {
         }
         removals.sweep();
     }
+}
+
+/// Refuses a file that was cut, or grew: it would make a backup that cannot be opened.
+fn check_length(source: &dyn Directory, name: &str, bytes: u64) -> Result<()> {
+    let found = source.open(name).and_then(|file| file.byte_len());
+    let found = found.map_err(|error| Error::io(format_args!("cannot open {name}"), error))?;
+    if found != bytes {
+        let found = format!("{name} has {found} bytes, not the {bytes} of the manifest");
+        return Err(Error::damaged(found));
+    }
+    Ok(())
 }
 
 /// The files that a manifest names.

@@ -4,4 +4,5 @@ pub mod tables;
 pub mod set_switches;
 pub mod named_snapshot;
 pub mod backup_target;
+pub mod orphans;
 pub mod backup;

@@ -34,6 +34,7 @@ use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::progress::Progress;
+use crate::catalog::orphans::Orphans;
 use crate::catalog::tables::Known;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::compacted_run::compacted;
@@ -351,6 +352,9 @@ impl Reader {
         let directory = &self.shared.directory;
         // On everything until it is known what is needed.
         let wide = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, fresh_seed())?;
+        // What a refresh goes on from was checked when the reader was opened.
+        let is_first = before.is_none() && matches!(at, At::Newest);
+        let listed = is_first.then(|| Orphans::listed(directory.as_ref())).transpose()?;
         let ManifestFound { state: mut found, version, bytes } = match at {
             At::Moment(moment) => manifest_at(directory.as_ref(), moment)?,
             At::Newest | At::Snapshot(_) => Manifest::read(directory.as_ref())?,
@@ -370,6 +374,10 @@ impl Reader {
             drop(wide);
             return Ok(pinned);
         }
+        // A later backup that was not finished leaves whole segments in a backup.
+        let is_backup = found.backup.is_some_and(|mark| !mark.was_opened);
+        let orphans = listed.filter(|_| !is_backup).map(|listed| listed.of(&found));
+        let next_segment = found.next_segment;
         let named = std::mem::take(&mut found.snapshots);
         let (needed_from, identity) = (found.next_lsn, found.identity);
         let postings = std::mem::take(&mut found.postings);
@@ -416,6 +424,10 @@ impl Reader {
                 let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
                 let expected = of_segments.max(of_named.unwrap_or_default());
                 check_log_reaches(log.last, needed_from, expected)?;
+                let last = lsn.max(Lsn(expected.0 - 1));
+                if let Some(orphans) = orphans {
+                    orphans.check_no_edit_is_lost(directory.as_ref(), next_segment, last)?;
+                }
             }
         }
         let for_others = Lease::take_moment(directory.clone(), version, lsn, fresh_seed())?;

@@ -22,11 +22,11 @@ use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot}
 use drillcore_storage::pages::files_ahead::FilesAhead;
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::pages::paged_file::file_of;
-use drillcore_storage::postings::set_postings::SetPostings;
 use drillcore_storage::segments::segment::Segment;
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::progress::Progress;
+use crate::catalog::orphans::Orphans;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs::{self, Picked};
 use crate::maintenance::scheduler::{compact_small_runs, flush, pick_flush};
@@ -58,7 +58,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
     let found = Manifest::read(directory.as_ref())?.state;
     let cache = Arc::new(PageCache::new(directory.clone(), options.cache_bytes));
     let reads = ReadMemory::new(options.list_bytes(), options.direct_io);
-    let orphans = orphans(directory.as_ref(), &found)?;
+    let orphans = Orphans::listed(directory.as_ref())?.of(&found);
     let needed_from = found.next_lsn;
     let next_segment = found.next_segment;
     // A later backup that was not finished leaves whole segments.
@@ -95,19 +95,19 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
     check_log_reaches(logged, needed_from, state.next_lsn)?;
     let last = logged.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
     if !is_backup {
-        check_no_edit_is_lost(directory.as_ref(), &orphans, next_segment, last)?;
+        orphans.check_no_edit_is_lost(directory.as_ref(), next_segment, last)?;
     }
     let (manifest, _, replaced) = Manifest::open(directory.clone(), fresh)?;
     remove_unfinished(directory.as_ref())?;
     let version = manifest.version();
     // An orphan that a reader still needs keeps its name.
     // A number that no database gets to was made up by somebody else.
-    let numbers = orphans.iter().filter_map(|name| Some(file_of(name)?.1.0));
+    let numbers = orphans.names().iter().filter_map(|name| Some(file_of(name)?.1.0));
     let taken = numbers.filter(|number| *number < u64::from(u32::MAX)).max();
     let unused = taken.map_or(next_segment, |taken| next_segment.max(SegmentId(taken + 1)));
     let core = Core::new(directory, lock, options, cache, manifest, unused, state);
     opened.iter().for_each(|segment| core.note_segment(segment));
-    let orphans = orphans.into_iter().map(|name| (name, version));
+    let orphans = orphans.names().iter().map(|name| (name.clone(), version));
     // A reader at a moment of one of them reads it up to there.
     let replaced = replaced.into_iter();
     let replaced = replaced.map(|(file, name)| (name, ManifestVersion::before_file(file + 1)));
@@ -163,52 +163,6 @@ fn remove_unfinished(directory: &dyn Directory) -> Result<()> {
     let is_log = |name: &str| name.starts_with("manifest-") || name.starts_with("wal-");
     for name in names.iter().filter(|name| is_log(name) && is_unfinished(name)) {
         let _ = directory.remove(name);
-    }
-    Ok(())
-}
-
-/// Segments and postings that the manifest does not know: they were being written at a crash, or waited for
-/// readers.
-fn orphans(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<String>> {
-    let io = |error| Error::io("cannot list the database directory", error);
-    let segments = found.segments().map(Segment::file_name);
-    let postings = found.postings.values().map(|postings| SetPostings::file_name(postings.file));
-    let known: HashSet<String> = segments.chain(postings).collect();
-    let mut names = directory.list().map_err(io)?;
-    let is_paged = |name: &str| name.starts_with("segment-") || name.starts_with("postings-");
-    names.retain(|name| is_paged(name) && !known.contains(name));
-    Ok(names)
-}
-
-/// Refuses a manifest that lacks an edit which must have been there: a whole segment that it does not name
-/// holds commits that are neither in the log nor in a segment that it names.
-///
-/// A crash leaves no such thing. Where there is a log, it is durable before a segment is whole, and its files
-/// go only after the edit; without one, an edit before the segment is begun says that its number is taken.
-fn check_no_edit_is_lost(
-    directory: &dyn Directory,
-    orphans: &[String],
-    next_segment: SegmentId,
-    last: Lsn,
-) -> Result<()> {
-    for name in orphans {
-        let Some(id) = Segment::id_of(name).filter(|id| *id >= next_segment) else { continue };
-        let commits = match Segment::commits_in(directory, id) {
-            Ok(commits) => commits,
-            // It may be whole, but cannot be looked at now.
-            Err(error) if error.lack().is_some() => return Err(error.into()),
-            // One that was being written at a crash is not whole.
-            Err(_) => continue,
-        };
-        if commits.last > last {
-            let message = format!(
-                "the manifest lost its end: {name} has commits up to {}, but the manifest and the log end at \
-                 commit {last}. Nothing was changed. Restore the manifest from a copy, or move {name} \
-                 away to open the database without these commits",
-                commits.last
-            );
-            return Err(Error::new(ErrorKind::Corrupt, message));
-        }
     }
     Ok(())
 }
