@@ -99,7 +99,9 @@ fn is_memory_full(core: &Core, state: &State) -> bool {
 
 /// Whether rows have to be flushed for the log to become shorter.
 fn is_log_full(core: &Core) -> bool {
-    core.wal.get().is_some_and(|wal| wal.bytes() > core.options.wal_bytes_max)
+    core.wal
+        .get()
+        .is_some_and(|wal| wal.bytes() > core.options.wal_bytes_max || wal.has_many_small_files())
 }
 
 /// Flushes every run with a commit up to `through`, in the calling thread and beside the workers. Gives up when

@@ -29,6 +29,9 @@ use crate::log::turns::Turns;
 use crate::sync::atomic::{self, AtomicBool, AtomicU64};
 use crate::sync::{Mutex, MutexGuard, thread};
 
+/// A log may have so many files that are not full. Each opening that commits begins one, and the next opening reads all.
+const SMALL_FILES_MAX: u64 = 64;
+
 /// How a log is written.
 #[derive(Debug, Clone, Copy)]
 pub struct LogOptions {
@@ -72,6 +75,8 @@ struct Shared {
     is_open: AtomicBool,
     has_upkeep: AtomicBool,
     bytes: AtomicU64,
+    /// How many files there are.
+    files: AtomicU64,
     syncs: AtomicU64,
 }
 
@@ -146,6 +151,7 @@ impl Wal {
         last: Lsn,
     ) -> Wal {
         let bytes = files.iter().map(|file| file.bytes).sum();
+        let file_count = files.len() as u64;
         let shared = Shared {
             directory,
             options,
@@ -156,6 +162,7 @@ impl Wal {
             is_open: AtomicBool::new(false),
             has_upkeep: AtomicBool::new(false),
             bytes: AtomicU64::new(bytes),
+            files: AtomicU64::new(file_count),
             syncs: AtomicU64::new(0),
         };
         Wal { shared: Arc::new(shared), upkeep: Mutex::default() }
@@ -275,6 +282,7 @@ impl Wal {
         while log.files.front().is_some_and(|file| file.last < needed_from) {
             let file = log.files.pop_front().expect("there is a first one");
             self.shared.bytes.fetch_sub(file.bytes, atomic::Ordering::Relaxed);
+            self.shared.files.fetch_sub(1, atomic::Ordering::Relaxed);
             let first =
                 first_of(&file.name).expect("files of the log are named by their first commit");
             released.push(Released { name: file.name, first, bytes: file.bytes });
@@ -289,6 +297,12 @@ impl Wal {
     /// The bytes of all log files.
     pub fn bytes(&self) -> u64 {
         self.shared.bytes.load(atomic::Ordering::Relaxed)
+    }
+
+    /// Whether many files are not full, so that they should be released.
+    pub fn has_many_small_files(&self) -> bool {
+        let full = self.bytes() / self.shared.options.file_bytes;
+        self.shared.files.load(atomic::Ordering::Relaxed) > full + SMALL_FILES_MAX
     }
 
     /// How often commits were synced.
@@ -433,6 +447,7 @@ impl Shared {
     fn open(&self, log: &mut Log, name: String, writer: Arc<dyn WriteFile>, frames: FrameWriter) {
         let (last, bytes) = (Lsn(frames.next_sequence()), FILE_HEADER_BYTES as u64);
         self.bytes.fetch_add(bytes, atomic::Ordering::Relaxed);
+        self.files.fetch_add(1, atomic::Ordering::Relaxed);
         log.files.push_back(LogFile { name, last, bytes });
         log.open = Some(OpenFile { writer, frames, upkeep_at: self.options.upkeep_bytes() });
         self.is_open.store(true, atomic::Ordering::Release);

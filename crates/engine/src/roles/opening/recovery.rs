@@ -17,7 +17,7 @@ use drillcore_storage::files::whole_file::is_unfinished;
 use drillcore_storage::log::log_files::is_log_file;
 use drillcore_storage::log::reading::read_log;
 use drillcore_storage::log::recovery::recover_log;
-use drillcore_storage::log::wal::LogOptions;
+use drillcore_storage::log::wal::{LogOptions, Wal};
 use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
 use drillcore_storage::pages::files_ahead::FilesAhead;
 use drillcore_storage::pages::page_cache::PageCache;
@@ -296,8 +296,22 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
             start_log_at(core, expected)?;
         }
         core.wal.set(wal).map_err(|_| ()).expect("the log is opened once");
+        release_small_files(core)?;
     }
     Ok(())
+}
+
+/// Flushes all where openings before this one left many log files: who opens, appends a little and closes leaves no time for
+/// that in the background.
+fn release_small_files(core: &Core) -> Result<()> {
+    if !core.wal.get().is_some_and(Wal::has_many_small_files) {
+        return Ok(());
+    }
+    match flush(core, core.visible(), &core.options.interrupt).map_err(Error::if_lacking) {
+        // Without room for segments the log stays as it is.
+        Ok(()) | Err(Ok(_)) => Ok(()),
+        Err(Err(error)) => Err(error),
+    }
 }
 
 /// Refuses a log that ends before `expected`, the first commit that no segment holds.
