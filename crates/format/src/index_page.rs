@@ -325,6 +325,10 @@ impl IndexPage {
         if !fit {
             return Err("a position does not fit 64 bits".into());
         }
+        if self.filter_lines > filter::line_count(self.rows as usize) {
+            let (lines, rows) = (self.filter_lines, self.rows);
+            return Err(format!("a filter of {lines} lines over {rows} rows"));
+        }
         let ends = |ends: Entries| ends.all(&self.payload, self.blocks);
         let (row_ends, page_ends) = (ends(self.row_ends), ends(self.page_ends));
         let mut spans = row_ends.windows(2).zip(page_ends.windows(2));
