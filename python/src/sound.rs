@@ -122,8 +122,9 @@ fn check(array: &ArrayRef) -> Result<(), Unsound> {
 fn places<'b, O: OffsetSizeTrait>(ends: &[O], bytes: &'b [u8]) -> Result<&'b [u8], Unsound> {
     let is_sound = ends.is_sorted() && ends[0] >= O::default();
     let of_all = ends[0].as_usize()..ends[ends.len() - 1].as_usize();
-    bytes
-        .get(of_all)
+    // A slice without values comes without the bytes of the others.
+    let found = if of_all.is_empty() { Some(&[][..]) } else { bytes.get(of_all) };
+    found
         .filter(|_| is_sound)
         .ok_or_else(|| Unsound { row: None, why: "its values lie outside of their buffer".into() })
 }
@@ -168,8 +169,14 @@ fn check_dictionary(array: &ArrayRef) -> Result<(), Unsound> {
         }
     })?;
     // Of codes that are not among the values this makes an error, and of null codes none.
-    let whole = array.to_data().validate_values();
-    whole.map_err(|error| Unsound { row: None, why: error.to_string() })
+    let is_sound = |array: &ArrayRef| array.to_data().validate_values().is_ok();
+    if is_sound(array) {
+        return Ok(());
+    }
+    Err(Unsound {
+        row: (0..array.len()).find(|&row| !is_sound(&array.slice(row, 1))),
+        why: format!("its code is not among the {} values of its dictionary", values.len()),
+    })
 }
 
 /// Only what these lists hold: those of a slice share the items of the whole.
