@@ -6,10 +6,10 @@ use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 
 /// The bytes of a tail, the last of its file.
-pub const TAIL_BYTES: usize = 32;
+pub const TAIL_BYTES: usize = 40;
 
 /// The version of files that this build writes, and the only one that it reads.
-pub const FILE_VERSION: u32 = 6;
+pub const FILE_VERSION: u32 = 7;
 
 const TAIL: &str = "file tail";
 
@@ -39,41 +39,62 @@ impl FileKind {
     }
 }
 
-/// Appends the tail, which points at the footer page of `footer_bytes` at `footer_offset`.
-pub fn write_tail(kind: FileKind, footer_offset: u64, footer_bytes: u32, out: &mut Vec<u8>) {
-    let mut tail = [0u8; TAIL_BYTES];
-    tail[..8].copy_from_slice(&footer_offset.to_le_bytes());
-    tail[8..12].copy_from_slice(&footer_bytes.to_le_bytes());
-    tail[12..16].copy_from_slice(&FILE_VERSION.to_le_bytes());
-    let checksum = crc32c::crc32c(&tail[..16]);
-    tail[16..20].copy_from_slice(&checksum.to_le_bytes());
-    tail[24..].copy_from_slice(&kind.magic());
-    out.extend_from_slice(&tail);
+/// What a tail says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileTail {
+    /// Where the footer page begins.
+    pub footer_offset: u64,
+    /// The bytes of the footer page.
+    pub footer_bytes: u32,
+    /// A hash of all bytes before the tail: the manifest has it, too, so that another file in the place of this one is
+    /// noticed. XXH64 with seed 0.
+    pub fingerprint: u64,
 }
 
-/// The file offset and the bytes of the footer page.
-///
-/// Fails on a file of another kind, on a changed bit and on a file of another version.
-pub fn read_tail(kind: FileKind, tail: &[u8; TAIL_BYTES]) -> Result<(u64, u32)> {
-    if tail[24..] != kind.magic() {
-        let (name, magic) = (kind.name(), tail[24..].escape_ascii());
-        let detail = format!("not a {name}: the file ends in \"{magic}\"");
-        return Err(FormatError::malformed(TAIL, detail));
+impl FileTail {
+    /// Appends the tail of a file of that kind.
+    pub fn write(&self, kind: FileKind, out: &mut Vec<u8>) {
+        let mut tail = [0u8; TAIL_BYTES];
+        tail[..8].copy_from_slice(&self.fingerprint.to_le_bytes());
+        tail[8..16].copy_from_slice(&self.footer_offset.to_le_bytes());
+        tail[16..20].copy_from_slice(&self.footer_bytes.to_le_bytes());
+        tail[20..24].copy_from_slice(&FILE_VERSION.to_le_bytes());
+        let checksums = [&tail[8..24], &tail[..8]].map(crc32c::crc32c);
+        tail[24..28].copy_from_slice(&checksums[0].to_le_bytes());
+        tail[28..32].copy_from_slice(&checksums[1].to_le_bytes());
+        tail[32..].copy_from_slice(&kind.magic());
+        out.extend_from_slice(&tail);
     }
-    let expected = crc32c::crc32c(&tail[..16]);
-    let mut cursor = Cursor::new(&tail[..24], TAIL);
-    let (offset, bytes, version) = (cursor.u64()?, cursor.u32()?, cursor.u32()?);
-    let (found, zero) = (cursor.u32()?, cursor.u32()?);
-    if found != expected {
-        return Err(FormatError::Checksum { what: TAIL, found, expected });
+
+    /// Reads what [`FileTail::write`] wrote.
+    ///
+    /// # Errors
+    /// A file of another kind, a changed bit, or a file of another version.
+    pub fn read(kind: FileKind, tail: &[u8; TAIL_BYTES]) -> Result<FileTail> {
+        if tail[32..] != kind.magic() {
+            let (name, magic) = (kind.name(), tail[32..].escape_ascii());
+            let detail = format!("not a {name}: the file ends in \"{magic}\"");
+            return Err(FormatError::malformed(TAIL, detail));
+        }
+        let mut cursor = Cursor::new(&tail[..32], TAIL);
+        let fingerprint = cursor.u64()?;
+        let (footer_offset, footer_bytes, version) = (cursor.u64()?, cursor.u32()?, cursor.u32()?);
+        // Files of earlier versions have this checksum and the version at these places, too.
+        let check = |found: u32, bytes: &[u8]| match crc32c::crc32c(bytes) {
+            expected if expected == found => Ok(()),
+            expected => Err(FormatError::Checksum { what: TAIL, found, expected }),
+        };
+        check(cursor.u32()?, &tail[8..24])?;
+        if version != FILE_VERSION {
+            return Err(FormatError::Version {
+                what: TAIL,
+                found: version,
+                supported: FILE_VERSION,
+            });
+        }
+        check(cursor.u32()?, &tail[..8])?;
+        Ok(FileTail { footer_offset, footer_bytes, fingerprint })
     }
-    if version != FILE_VERSION {
-        return Err(FormatError::Version { what: TAIL, found: version, supported: FILE_VERSION });
-    }
-    if zero != 0 {
-        return Err(cursor.error(format!("reserved bytes are {zero:#010x}")));
-    }
-    Ok((offset, bytes))
 }
 
 #[cfg(test)]
@@ -83,18 +104,20 @@ mod tests {
     use super::*;
 
     const KINDS: [FileKind; 2] = [FileKind::Segment, FileKind::Postings];
+    const TAIL_OF_FILE: FileTail =
+        FileTail { footer_offset: 123_456, footer_bytes: 789, fingerprint: 0x1234_5678_9abc_def0 };
 
     fn tail(kind: FileKind) -> [u8; TAIL_BYTES] {
         let mut out = Vec::new();
-        write_tail(kind, 123_456, 789, &mut out);
+        TAIL_OF_FILE.write(kind, &mut out);
         out.try_into().expect("a tail has a fixed size")
     }
 
     proptest! {
         #[test]
-        fn random_bytes_are_no_tail(tail: [u8; 32]) {
+        fn random_bytes_are_no_tail(tail: [u8; TAIL_BYTES]) {
             for kind in KINDS {
-                prop_assert!(read_tail(kind, &tail).is_err());
+                prop_assert!(FileTail::read(kind, &tail).is_err());
             }
         }
     }
@@ -103,8 +126,8 @@ mod tests {
     fn a_tail_reads_back_as_what_it_is_only() {
         for kind in KINDS {
             for other in KINDS {
-                let found = read_tail(other, &tail(kind));
-                assert_eq!(found.ok(), (kind == other).then_some((123_456, 789)));
+                let found = FileTail::read(other, &tail(kind));
+                assert_eq!(found.ok(), (kind == other).then_some(TAIL_OF_FILE));
             }
         }
     }
@@ -114,24 +137,24 @@ mod tests {
         for bit in 0..TAIL_BYTES * 8 {
             let mut bytes = tail(FileKind::Segment);
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(read_tail(FileKind::Segment, &bytes).is_err(), "bit {bit}");
+            assert!(FileTail::read(FileKind::Segment, &bytes).is_err(), "bit {bit}");
         }
     }
 
     #[test]
     fn a_file_with_another_ending_is_called_not_a_segment() {
-        let error = read_tail(FileKind::Segment, &[b'x'; TAIL_BYTES]).unwrap_err();
+        let error = FileTail::read(FileKind::Segment, &[b'x'; TAIL_BYTES]).unwrap_err();
         assert!(error.to_string().contains("not a segment"), "{error}");
     }
 
     #[test]
     fn a_file_of_another_version_is_named() {
-        for found in [1, 5, 7] {
+        for found in [1, 6, 8] {
             let mut bytes = tail(FileKind::Segment);
-            bytes[12] = found as u8;
-            let checksum = crc32c::crc32c(&bytes[..16]);
-            bytes[16..20].copy_from_slice(&checksum.to_le_bytes());
-            let error = read_tail(FileKind::Segment, &bytes).unwrap_err();
+            bytes[20] = found as u8;
+            let checksum = crc32c::crc32c(&bytes[8..24]);
+            bytes[24..28].copy_from_slice(&checksum.to_le_bytes());
+            let error = FileTail::read(FileKind::Segment, &bytes).unwrap_err();
             assert_eq!(error, FormatError::Version { what: TAIL, found, supported: FILE_VERSION });
         }
     }

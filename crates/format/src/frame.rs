@@ -14,7 +14,7 @@ pub const FRAME_HEADER_BYTES: usize = 28;
 /// The bytes a frame takes beside its payload.
 pub const FRAME_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + 1;
 
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The first byte of a frame and its last. Neither is zero, so that a frame whose first or last bytes never
 /// reached the disk shows it.

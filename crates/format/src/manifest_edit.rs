@@ -8,6 +8,8 @@ use arrow_schema::FieldRef;
 
 use crate::cursor::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
+#[cfg(doc)]
+use crate::file_tail::FileTail;
 use crate::ids::{Lsn, LsnRange, SegmentId, TableId};
 use crate::indexed_sets::IndexedSets;
 use crate::logged_commit::{SourcePosition, put_erased, put_position, read_erased, read_position};
@@ -23,6 +25,8 @@ pub struct SegmentMeta {
     pub rows: u64,
     /// The length of the segment file.
     pub bytes: u64,
+    /// What tells it from other files with that name: see [`FileTail::fingerprint`].
+    pub fingerprint: u64,
     /// The commits that its rows come from.
     pub lsns: LsnRange,
     /// How many blocks it has.
@@ -51,6 +55,8 @@ pub struct PostingsMeta {
     pub file: SegmentId,
     /// The length of the file.
     pub bytes: u64,
+    /// What tells it from other files with that name: see [`FileTail::fingerprint`].
+    pub fingerprint: u64,
 }
 
 /// One change.
@@ -280,10 +286,11 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
             put_tag(out, tag::INDEX_SETS, u64::from(table.0));
             indexed.encode(out);
         }
-        Edit::AttachPostings { segment, postings: PostingsMeta { file, bytes } } => {
+        Edit::AttachPostings { segment, postings } => {
             put_tag(out, tag::ATTACH_POSTINGS, segment.0);
-            put_varint(out, file.0);
-            put_varint(out, *bytes);
+            put_varint(out, postings.file.0);
+            put_varint(out, postings.bytes);
+            out.extend(postings.fingerprint.to_le_bytes());
         }
         Edit::EraseRows { table, segments } => {
             put_tag(out, tag::ERASE_ROWS, u64::from(table.0));
@@ -327,6 +334,7 @@ fn put_segment(segment: &SegmentMeta, out: &mut Vec<u8>) {
     put_varint(out, segment.id.0);
     put_varint(out, segment.rows);
     put_varint(out, segment.bytes);
+    out.extend(segment.fingerprint.to_le_bytes());
     put_varint(out, segment.lsns.first.0);
     put_varint(out, segment.lsns.last.0);
     put_varint(out, segment.blocks);
@@ -392,7 +400,8 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
         tag::ATTACH_POSTINGS => {
             let segment = cursor.segment_id()?;
             let (file, bytes) = (cursor.segment_id()?, cursor.varint()?);
-            Edit::AttachPostings { segment, postings: PostingsMeta { file, bytes } }
+            let fingerprint = cursor.u64()?;
+            Edit::AttachPostings { segment, postings: PostingsMeta { file, bytes, fingerprint } }
         }
         tag::ERASE_ROWS => {
             Edit::EraseRows { table: cursor.table_id()?, segments: read_erased(cursor)? }
@@ -453,6 +462,7 @@ fn segment_meta(cursor: &mut Cursor<'_>) -> Result<SegmentMeta> {
         id: cursor.segment_id()?,
         rows: cursor.varint()?,
         bytes: cursor.varint()?,
+        fingerprint: cursor.u64()?,
         lsns: cursor.lsns()?,
         blocks: cursor.varint()?,
     })
@@ -488,12 +498,13 @@ mod tests {
         let table = || (0..TableId::MAX.0).prop_map(TableId);
         let segment = || (0..SegmentId::MAX.0).prop_map(SegmentId);
         let lsn = || (0..Lsn::MAX.0).prop_map(Lsn);
-        let meta =
-            (segment(), any::<(u64, u64, u64)>(), lsn(), lsn()).prop_map(|(id, numbers, a, b)| {
-                let (rows, bytes, blocks) = numbers;
+        let meta = (segment(), any::<(u64, u64, u64, u64)>(), lsn(), lsn()).prop_map(
+            |(id, numbers, a, b)| {
+                let (rows, bytes, fingerprint, blocks) = numbers;
                 let lsns = LsnRange { first: a.min(b), last: a.max(b) };
-                SegmentMeta { id, rows, bytes, lsns, blocks }
-            });
+                SegmentMeta { id, rows, bytes, fingerprint, lsns, blocks }
+            },
+        );
         let segments = prop::collection::vec(meta.clone(), 0..3);
         let rows = prop::collection::btree_set(0u32..99, 0..9)
             .prop_map(|ordinals| OrdinalIntervals::of(&ordinals.into_iter().collect::<Vec<_>>()));
@@ -531,9 +542,12 @@ mod tests {
             }),
             (table(), indexed_sets())
                 .prop_map(|(table, indexed)| Edit::IndexSets { table, indexed }),
-            (segment(), segment(), any::<u64>()).prop_map(|(segment, file, bytes)| {
-                Edit::AttachPostings { segment, postings: PostingsMeta { file, bytes } }
-            }),
+            (segment(), segment(), any::<(u64, u64)>()).prop_map(
+                |(segment, file, (bytes, fingerprint))| Edit::AttachPostings {
+                    segment,
+                    postings: PostingsMeta { file, bytes, fingerprint },
+                }
+            ),
             (table(), erased).prop_map(|(table, segments)| Edit::EraseRows { table, segments }),
             (table(), prop::option::of((0usize..9, 0..TimeToLive::SECONDS_MAX))).prop_map(
                 |(table, ttl)| {

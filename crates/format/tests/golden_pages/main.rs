@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail, write_tail};
+use drillcore_format::file_tail::{FileKind, FileTail, TAIL_BYTES};
 use drillcore_format::frame::{FileHeader, FrameWriter, LogKind, PayloadBuilder};
 use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
@@ -106,7 +106,7 @@ fn a_wal_keeps_its_bytes() {
     }
     writer.note_synced();
     writer.put_closing(&mut bytes);
-    let pinned = golden("wal-v4.bin", &bytes);
+    let pinned = golden("wal-v5.bin", &bytes);
     assert_eq!(FileHeader::read(&pinned, LogKind::Wal), Ok(header));
     let read: Vec<_> = frames(&pinned, LogKind::Wal, 5)
         .into_iter()
@@ -133,7 +133,7 @@ fn a_manifest_keeps_its_bytes() {
         writer.put(&payload, &mut bytes);
         writer.note_synced();
     }
-    let pinned = golden("manifest-v4.bin", &bytes);
+    let pinned = golden("manifest-v5.bin", &bytes);
     assert_eq!(edits_of(&pinned), lists);
 }
 
@@ -158,8 +158,15 @@ fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
     };
     let hourly = hourly_schema(&schema, declared, discovers);
     let lsns = LsnRange { first: Lsn(1), last: Lsn(300) };
-    let segment =
-        SegmentMeta { id: SegmentId(12), rows: 70_000, bytes: 5_000_000, lsns, blocks: 1200 };
+    let (fingerprint, blocks) = (0x0102_0304_0506_0708, 1200);
+    let segment = SegmentMeta {
+        id: SegmentId(12),
+        rows: 70_000,
+        bytes: 5_000_000,
+        fingerprint,
+        lsns,
+        blocks,
+    };
     let table = TableId(2);
     let kept = PinnedTable {
         table,
@@ -254,7 +261,7 @@ fn edits_of_set_indexes_keep_their_bytes() {
     let all = TableSchema { set: Some(0.into()), ..TableSchema::new(columns, vec![0]) };
     let some = IndexedSets::none().with([b"\x01AA\x00".to_vec(), b"\x01UA\x00".to_vec()]);
     let (table, name) = (TableId(1), "flights".to_string());
-    let postings = PostingsMeta { file: SegmentId(18), bytes: 20_480 };
+    let postings = PostingsMeta { file: SegmentId(18), bytes: 20_480, fingerprint: 9 };
     let edits = vec![
         Edit::CreateTable { table, name, schema: all.with_indexed(IndexedSets::none()) },
         Edit::IndexSets { table, indexed: some.clone() },
@@ -366,11 +373,11 @@ fn a_segment_footer_and_its_tail_keep_their_bytes() {
         footer.encode(&mut payload);
         payload
     };
-    let pinned = pinned_end("segment-footer-v6.bin", FileKind::Segment, &payload(&footer));
+    let pinned = pinned_end("segment-footer-v7.bin", FileKind::Segment, &payload(&footer));
     assert_eq!(SegmentFooter::decode(&pinned), Ok(footer.clone()));
     let indexed = IndexedSets::none().with([b"\x01UA\x00".to_vec()]);
     let footer = SegmentFooter { indexed, ..footer };
-    let name = "segment-footer-v6-some-sets.bin";
+    let name = "segment-footer-v7-some-sets.bin";
     let pinned = pinned_end(name, FileKind::Segment, &payload(&footer));
     assert_eq!(SegmentFooter::decode(&pinned), Ok(footer));
 }
@@ -387,7 +394,7 @@ fn a_postings_footer_and_its_tail_keep_their_bytes() {
     };
     let mut payload = Vec::new();
     footer.encode(&mut payload);
-    let pinned = pinned_end("postings-footer-v6.bin", FileKind::Postings, &payload);
+    let pinned = pinned_end("postings-footer-v7.bin", FileKind::Postings, &payload);
     assert_eq!(PostingsFooter::decode(&pinned), Ok(footer));
 }
 
@@ -397,10 +404,12 @@ fn pinned_end(name: &str, kind: FileKind, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_page(PageKind::Footer, address(offset), payload, false, &mut bytes);
     let footer_bytes = bytes.len() as u32;
-    write_tail(kind, offset, footer_bytes, &mut bytes);
+    let fingerprint = 0x1234_5678_9abc_def0;
+    let tail_of_file = FileTail { footer_offset: offset, footer_bytes, fingerprint };
+    tail_of_file.write(kind, &mut bytes);
     let pinned = golden(name, &bytes);
     let (page, tail) = pinned.split_last_chunk::<TAIL_BYTES>().unwrap();
-    assert_eq!(read_tail(kind, tail), Ok((offset, page.len() as u32)));
+    assert_eq!(FileTail::read(kind, tail), Ok(tail_of_file));
     read_page(page, PageKind::Footer, address(offset)).unwrap().to_vec()
 }
 

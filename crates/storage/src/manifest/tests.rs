@@ -10,7 +10,7 @@ fn open(directory: &MemoryDirectory) -> Result<(Manifest, ManifestState)> {
 
 fn segment(id: u64, first: u64, last: u64) -> SegmentMeta {
     let lsns = LsnRange { first: Lsn(first), last: Lsn(last) };
-    SegmentMeta { id: SegmentId(id), rows: 10, bytes: 4096, lsns, blocks: 1 }
+    SegmentMeta { id: SegmentId(id), rows: 10, bytes: 4096, fingerprint: id, lsns, blocks: 1 }
 }
 
 fn create_table() -> Edit {
@@ -97,7 +97,7 @@ fn postings_stay_with_their_segment_for_as_long_as_anything_has_it() {
     let flushed = Edit::Flushed { table, lsn: Lsn(9) };
     let add = Edit::AddSegment { table, segment: segment(2, 1, 9) };
     manifest.commit(&[add, flushed]).unwrap();
-    let postings = |file| PostingsMeta { file: SegmentId(file), bytes: 4096 };
+    let postings = |file| PostingsMeta { file: SegmentId(file), bytes: 4096, fingerprint: file };
     let attach = |file| Edit::AttachPostings { segment: id, postings: postings(file) };
     manifest.commit(&[attach(5)]).unwrap();
     manifest.commit(&[attach(7)]).unwrap();

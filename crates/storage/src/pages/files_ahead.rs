@@ -68,7 +68,7 @@ impl<'d> FilesAhead<'d> {
         }
         let ends: Vec<_> = unread.iter().map(|(_, file)| (file, file.end())).collect();
         let read = PagedFile::read_ranges(self.directory, &ends);
-        for ((kind, file), end) in unread.into_iter().zip(read) {
+        for ((kind, mut file), end) in unread.into_iter().zip(read) {
             let id = file.id();
             let opened = end.and_then(|end| Ok((file.check_end(kind, end)?, file)));
             self.read.insert(id, opened.map(|(end, file)| (file, end)));

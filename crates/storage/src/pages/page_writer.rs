@@ -1,10 +1,12 @@
 //! Writing a file of pages from front to back.
 
+use std::hash::Hasher;
 use std::sync::Arc;
 
-use drillcore_format::file_tail::{FileKind, write_tail};
+use drillcore_format::file_tail::{FileKind, FileTail};
 use drillcore_format::ids::SegmentId;
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, write_page};
+use twox_hash::XxHash64;
 
 use crate::error::{IoContext, Result, StorageError};
 use crate::files::directory::{Directory, WriteFile};
@@ -27,6 +29,17 @@ pub struct PageWriter {
     pending: Vec<u8>,
     written: u64,
     synced: u64,
+    /// Of all that was written.
+    fingerprint: XxHash64,
+}
+
+/// A whole file of pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Its length.
+    pub bytes: u64,
+    /// What its tail has.
+    pub fingerprint: u64,
 }
 
 impl PageWriter {
@@ -46,6 +59,7 @@ impl PageWriter {
             pending: Vec::new(),
             written: 0,
             synced: 0,
+            fingerprint: XxHash64::with_seed(0),
         })
     }
 
@@ -88,20 +102,24 @@ impl PageWriter {
         if self.pending.len() >= PORTION_BYTES { self.write_out() } else { Ok(()) }
     }
 
-    /// Writes the footer page and the tail, and makes the file durable. Returns its length.
-    pub fn finish(mut self, footer: &[u8]) -> Result<u64> {
-        let (offset, bytes) = self.put_page(PageKind::Footer, footer, false);
-        write_tail(self.kind, offset, bytes, &mut self.pending);
+    /// Writes the footer page and the tail, and makes the file durable.
+    pub fn finish(mut self, footer: &[u8]) -> Result<WrittenFile> {
+        let (footer_offset, footer_bytes) = self.put_page(PageKind::Footer, footer, false);
+        self.write_out()?;
+        let fingerprint = self.fingerprint.finish();
+        let tail = FileTail { footer_offset, footer_bytes, fingerprint };
+        tail.write(self.kind, &mut self.pending);
         self.write_out()?;
         self.file.sync().context("sync", &self.name)?;
         self.directory
             .sync()
             .map_err(|source| StorageError::FolderSync { file: self.name, source })?;
-        Ok(self.written)
+        Ok(WrittenFile { bytes: self.written, fingerprint })
     }
 
     fn write_out(&mut self) -> Result<()> {
         self.file.write_all(&self.pending).context("write", &self.name)?;
+        self.fingerprint.write(&self.pending);
         self.written += self.pending.len() as u64;
         self.pending.clear();
         if self.written - self.synced >= SYNC_BYTES {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use drillcore_format::error::FormatError;
-use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail};
+use drillcore_format::file_tail::{FileKind, FileTail, TAIL_BYTES};
 use drillcore_format::ids::SegmentId;
 use drillcore_format::page::{PageAddress, PageKind, read_page};
 
@@ -43,6 +43,8 @@ pub(crate) struct PagedFile {
     name: String,
     id: SegmentId,
     bytes: u64,
+    /// What its tail has, once that is read.
+    fingerprint: u64,
     /// Once the file is in the manifest no more: who removes it, and since which version.
     removal: OnceLock<(Arc<DeferredRemovals>, ManifestVersion)>,
     /// What keeps the writer from removing it, where this process is not the writer.
@@ -81,7 +83,7 @@ impl PagedFile {
         kind: FileKind,
         id: SegmentId,
     ) -> Result<(PagedFile, FileEnd)> {
-        let opened = PagedFile::open_unread(directory, kind, id)?;
+        let mut opened = PagedFile::open_unread(directory, kind, id)?;
         let Range { start, end } = opened.end();
         let read = opened.read_over(ReadBytes::default(), start, end - start)?;
         let end = opened.check_end(kind, read)?;
@@ -98,7 +100,8 @@ impl PagedFile {
         let file = directory.open_pages(&name).context("open", &name)?;
         let bytes = file.byte_len().context("measure", &name)?;
         let (removal, lease, closed_files) = (OnceLock::new(), Mutex::default(), OnceLock::new());
-        let opened = PagedFile { file, name, id, bytes, removal, lease, closed_files };
+        let opened =
+            PagedFile { file, name, id, bytes, fingerprint: 0, removal, lease, closed_files };
         if bytes < TAIL_BYTES as u64 {
             let detail = format!("{bytes} bytes are too few for a {}", kind.name());
             return Err(opened.inconsistent(detail));
@@ -112,14 +115,16 @@ impl PagedFile {
     }
 
     /// Takes the bytes of [`PagedFile::end`]: the tail and the footer, which is read if it does not lie there.
-    pub fn check_end(&self, kind: FileKind, bytes: ReadBytes) -> Result<FileEnd> {
+    pub fn check_end(&mut self, kind: FileKind, bytes: ReadBytes) -> Result<FileEnd> {
         let tail_offset = self.bytes - TAIL_BYTES as u64;
         let offset = self.end().start;
         let mut end = FileEnd { footer: Vec::new(), footer_offset: 0, bytes, offset };
         let tail = end.bytes.as_slice().last_chunk().expect("a file is as long as its tail");
-        let place = read_tail(kind, tail).map_err(|error| self.damaged(tail_offset, error))?;
+        let tail = FileTail::read(kind, tail).map_err(|error| self.damaged(tail_offset, error))?;
+        let place = (tail.footer_offset, tail.footer_bytes);
         end.footer = end.page(self, place, PageKind::Footer)?;
-        end.footer_offset = place.0;
+        end.footer_offset = tail.footer_offset;
+        self.fingerprint = tail.fingerprint;
         Ok(end)
     }
 
@@ -135,6 +140,11 @@ impl PagedFile {
     /// The length of the file.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What its tail has: see [`FileTail::fingerprint`].
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// A page, checked, past the cache.

@@ -137,7 +137,8 @@ impl SetPostings {
         let (file, end) = files.open(FileKind::Postings, meta.file)?;
         let found = PostingsFooter::decode(&end.footer)
             .map_err(|error| file.damaged(end.footer_offset, error))?;
-        let is_described = file.bytes() == meta.bytes && found.file == meta.file;
+        let described = (meta.bytes, meta.fingerprint, meta.file);
+        let is_described = (file.bytes(), file.fingerprint(), found.file) == described;
         if !is_described || found.segment != segment || found.rows != rows {
             let detail = format!("not the file that the manifest describes for segment {segment}");
             return Err(file.inconsistent(detail));
@@ -166,9 +167,10 @@ impl SetPostings {
         self.file.id()
     }
 
-    /// The length of that file.
-    pub fn file_bytes(&self) -> u64 {
-        self.file.bytes()
+    /// What the manifest keeps of that file.
+    pub fn meta(&self) -> PostingsMeta {
+        let (bytes, fingerprint) = (self.file.bytes(), self.file.fingerprint());
+        PostingsMeta { file: self.file(), bytes, fingerprint }
     }
 
     /// Which sets are listed: one of them that has no entry has no rows.
@@ -571,7 +573,7 @@ mod tests {
     use drillcore_format::postings::PostingsWriter;
 
     use crate::files::memory_directory::MemoryDirectory;
-    use crate::pages::page_writer::PageWriter;
+    use crate::pages::page_writer::{PageWriter, WrittenFile};
 
     /// A file that was given another name is damaged in each of its pages. One that says itself that it belongs to other rows is not.
     #[test]
@@ -594,10 +596,10 @@ mod tests {
         };
         let mut payload = Vec::new();
         footer.encode(&mut payload);
-        let bytes = writer.finish(&payload).unwrap();
+        let WrittenFile { bytes, fingerprint } = writer.finish(&payload).unwrap();
         let cache = Arc::new(PageCache::new(directory.clone(), 1 << 20));
         let open = |bytes, segment, rows, set_column| {
-            let meta = PostingsMeta { file, bytes };
+            let meta = PostingsMeta { file, bytes, fingerprint };
             let cache = cache.clone();
             SetPostings::open_file(
                 &mut FilesAhead::none(&*directory),

@@ -12,7 +12,7 @@ use drillcore_format::postings_footer::PostingsFooter;
 
 use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
-use crate::pages::page_writer::PageWriter;
+use crate::pages::page_writer::{PageWriter, WrittenFile};
 use crate::postings::set_lists::{SetLists, put_directory};
 use crate::segments::columns::ColumnReader;
 use crate::segments::segment::Segment;
@@ -73,8 +73,8 @@ pub fn write_postings(
     };
     let mut payload = Vec::new();
     footer.encode(&mut payload);
-    let bytes = writer.finish(&payload)?;
-    Ok(Some(PostingsMeta { file, bytes }))
+    let WrittenFile { bytes, fingerprint } = writer.finish(&payload)?;
+    Ok(Some(PostingsMeta { file, bytes, fingerprint }))
 }
 
 /// Lists the sets of all rows of a segment. `go_on` hears after each chunk how far these lists are, and says what they may take from now

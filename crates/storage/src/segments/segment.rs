@@ -190,6 +190,7 @@ impl Segment {
             id: self.id(),
             rows: self.rows(),
             bytes: self.bytes(),
+            fingerprint: self.file.fingerprint(),
             lsns: self.lsns(),
             blocks: self.footer.blocks,
         }
@@ -281,8 +282,7 @@ impl Segment {
 
     /// The file of postings, if it is not the segment's.
     fn beside(&self, postings: &SetPostings) -> Option<PostingsMeta> {
-        let (file, bytes) = (postings.file(), postings.file_bytes());
-        (file != self.id()).then_some(PostingsMeta { file, bytes })
+        (postings.file() != self.id()).then(|| postings.meta())
     }
 
     /// The sets whose rows are listed.

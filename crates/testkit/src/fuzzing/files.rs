@@ -4,7 +4,7 @@
 //! [`take_apart`] does the reverse with files of the store. So a mutation of the parts is a file that somebody else made up.
 
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
-use drillcore_format::file_tail::{FileKind, TAIL_BYTES, write_tail};
+use drillcore_format::file_tail::{FileKind, FileTail, TAIL_BYTES};
 use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::SegmentId;
@@ -26,6 +26,9 @@ const WAL: u8 = 0x20;
 const SEGMENT: u8 = 0x30;
 /// A postings file begins: its number, eight bytes.
 const POSTINGS: u8 = 0x31;
+
+/// The fingerprint of each file: one that was changed passes for the file that the manifest describes.
+pub const FINGERPRINT: u64 = 7;
 
 /// A file that parts are being added to.
 struct File {
@@ -87,7 +90,9 @@ impl File {
 
     fn finish(mut self, directory: &MemoryDirectory) {
         if let Some((kind, _)) = self.paged {
-            write_tail(kind, self.footer.0, self.footer.1, &mut self.bytes);
+            let (footer_offset, footer_bytes) = self.footer;
+            let tail = FileTail { footer_offset, footer_bytes, fingerprint: FINGERPRINT };
+            tail.write(kind, &mut self.bytes);
         }
         // Of two files of one name the first stays.
         if let Ok(file) = directory.create(&self.name) {

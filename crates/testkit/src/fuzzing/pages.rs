@@ -8,7 +8,7 @@ use drillcore_format::block::{BlockView, Picked, RowsBuilder, value_count};
 use drillcore_format::cursor::Cursor;
 use drillcore_format::dictionary::{Dictionary, DictionaryBuilder, encode_dictionary};
 use drillcore_format::error::FormatError;
-use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail};
+use drillcore_format::file_tail::{FileKind, FileTail, TAIL_BYTES};
 use drillcore_format::ids::SegmentId;
 use drillcore_format::index_page::{IndexPage, Summary, key_hash, may_contain};
 use drillcore_format::indexed_sets::IndexedSets;
@@ -381,10 +381,11 @@ pub fn envelope(parts: &[Vec<u8>]) -> Outcome {
     for (at, byte) in part(parts, 2).iter().take(TAIL_BYTES).enumerate() {
         tail[at] = *byte;
     }
-    let checksum = crc32c::crc32c(&tail[..16]);
-    tail[16..20].copy_from_slice(&checksum.to_le_bytes());
+    let checksums = [&tail[8..24], &tail[..8]].map(crc32c::crc32c);
+    tail[24..28].copy_from_slice(&checksums[0].to_le_bytes());
+    tail[28..32].copy_from_slice(&checksums[1].to_le_bytes());
     for kind in [FileKind::Segment, FileKind::Postings] {
-        outcome.note(read_tail(kind, &tail));
+        outcome.note(FileTail::read(kind, &tail));
     }
     outcome
 }

@@ -10,7 +10,7 @@ use drillcore::arrow_schema::DataType;
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore::{Database, OnError, Options, Table};
 use drillcore_format::dictionary::Dictionary;
-use drillcore_format::file_tail::{FileKind, write_tail};
+use drillcore_format::file_tail::{FileKind, FileTail};
 use drillcore_format::frame::{FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::{SegmentId, TableId};
@@ -31,7 +31,7 @@ use drillcore_storage::pages::paged_file::file_of;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::segments::segment_writer::SegmentWriter;
 
-use super::files::{pages, take_apart};
+use super::files::{FINGERPRINT, pages, take_apart};
 use super::parts::{join, number};
 use super::streams::stream_types;
 use super::tables::{table, tables};
@@ -388,11 +388,16 @@ fn with_metas(manifest: &[u8], metas: &BTreeMap<SegmentId, SegmentMeta>) -> Vec<
                     *clock = CLOCK;
                     tables.iter_mut().flat_map(|table| &mut table.segments).collect()
                 }
+                Edit::AttachPostings { postings, .. } => {
+                    postings.fingerprint = FINGERPRINT;
+                    Vec::new()
+                }
                 _ => Vec::new(),
             };
             for segment in segments {
                 // Others were merged away.
                 *segment = metas.get(&segment.id).unwrap_or(segment).clone();
+                segment.fingerprint = FINGERPRINT;
             }
         }
         let mut payload = Vec::new();
@@ -453,7 +458,8 @@ fn of_a_long_list() -> Seed {
     let summary = writer.finish(&mut file);
     assert_eq!(summary.len(), 1, "one directory page is enough");
     // No tail follows here.
-    write_tail(FileKind::Postings, 0, 0, &mut file);
+    FileTail { footer_offset: 0, footer_bytes: 0, fingerprint: 0 }
+        .write(FileKind::Postings, &mut file);
     let pages = pages(&file, segment);
     let of_kind = |kind: PageKind| {
         pages.iter().find(|page| page[0] == kind as u8).expect("there is one")[1..].to_vec()
@@ -473,7 +479,9 @@ fn of_an_envelope() -> Seed {
     let address = PageAddress { segment: SegmentId(7), offset: 8192 };
     let (mut page, mut tail) = (Vec::new(), Vec::new());
     write_page(PageKind::Footer, address, b"a payload", false, &mut page);
-    write_tail(FileKind::Segment, 8192, page.len() as u32, &mut tail);
+    let footer_bytes = page.len() as u32;
+    FileTail { footer_offset: 8192, footer_bytes, fingerprint: 7 }
+        .write(FileKind::Segment, &mut tail);
     let parts = [8192u64.to_le_bytes().to_vec(), page, tail];
     assert_eq!(number(&parts[0], 0), 8192);
     Seed { target: "envelope", name: "page_and_tail".into(), input: join(&parts) }

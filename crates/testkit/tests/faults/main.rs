@@ -5,6 +5,7 @@ mod cleaning;
 mod close;
 mod crash;
 mod damage;
+mod exchanged;
 mod failing_reads;
 mod interrupts;
 mod log_power_cuts;

@@ -418,7 +418,7 @@ fn with_version(bytes: &[u8], is_log: bool, version: u8) -> Vec<u8> {
         true => (8, 0, vec![12, 20]),
         false => {
             let tail = bytes.len() - TAIL_BYTES;
-            (tail + 12, tail, vec![tail + 16])
+            (tail + 20, tail + 8, vec![tail + 24])
         }
     };
     bytes[at] = version;
