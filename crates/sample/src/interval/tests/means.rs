@@ -181,7 +181,7 @@ fn a_skewed_sample_is_marked() {
     assert!(is_heavy_tailed(&moments));
 }
 
-/// The upper end of the hedged bets of Waudby-Smith and Ramdas (2023, section 4.2) for `n` numbers in `[0, 1]`: stakes from the
+/// The upper end of the hedged bets of Waudby-Smith and Ramdas (2024, section 4.2) for `n` numbers in `[0, 1]`: stakes from the
 /// variance met so far, no more than 3/4 of what can be lost, at all looks up to `n`.
 fn end_of_bets(numbers: &[f64], alpha: f64) -> f64 {
     let wanted = -2.0 * alpha.ln() / numbers.len() as f64;
