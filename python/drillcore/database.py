@@ -190,7 +190,7 @@ class Database(AtMoment):
             The columns that rows are sorted by, most significant first.
         merge
             What happens to rows with equal keys. ``"append"`` keeps all of them. ``"upsert"`` keeps the newest, and
-            rows can be deleted. ``"rollup"`` folds them into one row.
+            rows can also be deleted by key and updated. ``"rollup"`` folds them into one row.
         rollup
             How a rollup table folds appended rows, which are called events: a dict with
 

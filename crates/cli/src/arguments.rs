@@ -660,7 +660,7 @@ pub struct Estimate {
 pub enum MergeName {
     /// Keep all rows, in commit order.
     Append,
-    /// Keep the newest row; rows can be deleted.
+    /// Keep the newest row; rows can also be deleted by key and updated.
     Upsert,
     /// Fold rows into counts, sums, minima, maxima and averages.
     Rollup,

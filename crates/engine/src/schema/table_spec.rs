@@ -78,7 +78,7 @@ pub struct TableSpec {
 pub enum Merge {
     /// All are kept, in commit order.
     Append,
-    /// The newest wins; rows can be deleted.
+    /// The newest wins; rows can also be deleted by key and updated.
     Upsert,
     /// They are folded into one.
     Rollup(RollupSpec),

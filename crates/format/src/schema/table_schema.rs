@@ -17,7 +17,7 @@ use crate::schema::time_to_live::TimeToLive;
 pub enum MergePolicy {
     /// All are kept, in commit order.
     Append,
-    /// The newest wins; rows can be deleted.
+    /// The newest wins; rows can also be deleted by key and updated.
     Upsert {
         /// How many columns the table was made with. An appended row stands for the whole row of its key, so
         /// it has all of them; the columns behind them were added later, and are null where a row lacks them.
