@@ -36,9 +36,10 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    no match: get found no row, verify found damage, or two engines or tables disagree
-  2    the command line or an argument is invalid; the message says how to fix it,
-       and what was changed, if anything
-  3    the database or a file cannot be used: another process writes, it is damaged, or the disk is full
+  2    the command line or an argument is invalid, or names a database, table or column that
+       does not exist; the message says how to fix it, and what was changed, if anything
+  3    the database or a file cannot be used: another process writes, it is damaged,
+       an input file cannot be read, or the disk is full
   4    an internal error: this is a bug, and stored data is not damaged; please report it
   130  stopped by Ctrl-C
 
