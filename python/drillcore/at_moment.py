@@ -24,9 +24,9 @@ class AtMoment:
     def moment(self) -> Moment:
         """What this reader shows, for other processes that open the database ``at`` it.
 
-        They can for as long as some reader is open at it, which this one is until it is refreshed, closed or ends. It
-        names the database by a random number, so one that is made anew in the same directory does not have it. With
-        tables whose rows expire, it has the time of day as of the call.
+        Only with ``read_only=True``. Others can open it for as long as some reader is open at it; this reader is, until
+        it is refreshed, closed or ends. It names the database by a random number, so one that is made anew in the same
+        directory does not have it. With tables whose rows expire, it has the time of day as of the call.
 
         Raises
         ------
@@ -48,10 +48,11 @@ class AtMoment:
     ) -> list[Split]:
         """Share a selection between up to ``n`` splits, which any process can read at this moment.
 
-        Splits are key ranges, in key order: one after the other, they give what a scan of the selection gives.
-        They have about equal numbers of rows, as far as rows with one key, which stay together, allow it. In upsert
-        and rollup tables these are rows as they were appended, and with a ``where`` that indexes do not answer, rows
-        that it has yet to test; so there may be splits without rows then. An empty selection has no splits.
+        Only with ``read_only=True``. Splits are key ranges, in key order: one after the other, they give what a scan of
+        the selection gives. They have about equal numbers of rows, as far as rows with one key, which stay together,
+        allow it. In upsert and rollup tables these are rows as they were appended, and with a ``where`` that indexes do
+        not answer, rows that it has yet to test; so there may be splits without rows then. An empty selection has no
+        splits.
 
         The splits are those of this moment, whether or not this reader moves on: a reader of their own, which all
         splits at the moment share in a process, holds it until the last of them goes. The moment and ``n`` decide

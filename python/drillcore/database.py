@@ -82,10 +82,10 @@ def open(
         the disk has them.
     memory_bytes
         Memory budget for rows, over all tables. Flushed rows that only snapshots or scans hold
-        (``stats()["snapshot_row_bytes"]``) go to files before all rows together exceed the budget.
+        (``stats()["snapshot_row_bytes"]``) go to files before all rows together exceed the budget. By default 512 MiB.
     cache_bytes
         Memory budget of the page cache. Up to half of it is for index pages, which stay while their segments are
-        open: about 0.3 bytes for each row of 100 bytes.
+        open: about 0.3 bytes for each row of 100 bytes. By default 128 MiB.
     threads
         Number of background threads for maintenance. By default half of the cores, and at least two.
     direct_io
@@ -229,6 +229,12 @@ class Database(AtMoment):
         ------
         AlreadyExistsError
             If a table of that name exists, unless ``exist_ok`` is true and it has the same shape.
+        NotFoundError
+            If a key, set, weight, time or other named column is not a column of ``schema``.
+        InvalidArgumentError, InvalidTypeError
+            If a name, a type or an option is invalid.
+        ReadOnlyError
+            With ``read_only=True``, or if a write failed earlier.
 
         Examples
         --------
@@ -374,6 +380,15 @@ class Database(AtMoment):
             after a crash the rows and the positions are there, or neither; :meth:`positions` gives them back. ``None``
             forgets a source.
 
+        Raises
+        ------
+        InvalidArgumentError, InvalidTypeError, NotFoundError
+            If a table does not exist, or a row, a column or a position does not fit. Nothing is stored.
+        StorageFullError
+            If the disk is full. Nothing is stored.
+        ReadOnlyError
+            With ``read_only=True``, or if a write failed earlier.
+
         Examples
         --------
         >>> db = drillcore.open(":memory:")
@@ -468,6 +483,20 @@ class Database(AtMoment):
 
         ``delete from t where ...`` deletes rows, as :meth:`Table.delete <drillcore.table.Table.delete>` does, and
         returns one row with their number as ``count``. It takes no ``threads`` and no ``memory_bytes``.
+
+        Parameters
+        ----------
+        query
+            One ``SELECT``, ``EXPLAIN``, ``SHOW TABLES``, ``DESCRIBE``, or ``DELETE`` with a ``WHERE``.
+        parameters, threads, memory_bytes
+            As for :meth:`Snapshot.sql <drillcore.snapshot.Snapshot.sql>`.
+
+        Raises
+        ------
+        InvalidArgumentError, NotFoundError, OutOfMemoryError
+            As for :meth:`Snapshot.sql <drillcore.snapshot.Snapshot.sql>`.
+        ReadOnlyError
+            For a delete with ``read_only=True``, or if a write failed earlier.
 
         Examples
         --------
@@ -601,11 +630,21 @@ class Database(AtMoment):
         return BackupResult(*self._native.backup(check_directory("path", path), bool(copy)))
 
     def flush(self) -> None:
-        """Flush: write all rows in memory to segments on disk."""
+        """Flush: write all rows in memory to segments on disk.
+
+        Raises
+        ------
+        StorageFullError
+            If the disk is full. The rows stay in memory, and in the log if there is one.
+        ReadOnlyError
+            With ``read_only=True``, or if a write failed earlier.
+        """
         self._native.flush()
 
     def compact(self, *, progress: Callable[[float], object] | bool = False) -> None:
-        """Merge the segments of each table into one.
+        """Flush all rows, then merge the segments of each table into one.
+
+        Needs free disk space for a second copy of the largest table.
 
         Parameters
         ----------
@@ -613,6 +652,13 @@ class Database(AtMoment):
             ``True`` shows in a terminal or notebook how much of the work is done. Otherwise a function to call several
             times per second, from another thread, with the share that is done, from 0 to 1. What it raises is raised
             once the work is done.
+
+        Raises
+        ------
+        StorageFullError
+            If the segments of a table do not fit once more. That table is unchanged; others may be compacted.
+        ReadOnlyError
+            With ``read_only=True``, or if a write failed earlier.
 
         Examples
         --------

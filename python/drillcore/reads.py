@@ -160,6 +160,16 @@ class Reads(ABC):
             Number of threads that read; by default one per core, or with ``direct_io`` two, and at least eight. The
             order of rows does not depend on it. With 1, or for less than a few ten thousand rows, no thread is started.
 
+        Raises
+        ------
+        NotFoundError
+            If the table was dropped, or a column does not exist.
+        InvalidArgumentError, InvalidTypeError
+            If an argument is invalid.
+        InvalidArgumentError, OutOfRangeError
+            While the rows are read, if ``where`` fails on a row, or an integer sum of a rollup table does not fit its
+            type.
+
         Examples
         --------
         >>> rows = pa.table({"carrier": ["UA", "DL"] * 2, "flight": [1, 2, 3, 4], "delay": [3.0, -2.0, 9.0, 0.0]})
