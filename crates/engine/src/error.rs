@@ -53,8 +53,8 @@ pub enum ErrorKind {
     Unsupported,
     /// Damaged bytes: restore from a copy. Nothing damaged is ever returned as an answer.
     Corrupt,
-    /// Nothing may be written: an earlier write failed (fix the cause, then reopen), or the database is open
-    /// for reading only.
+    /// Writes are refused: an earlier write failed (fix the cause, then reopen), or the database was opened for
+    /// reading only.
     ReadOnly,
     /// The disk has too little room, and nothing was changed: free some and try again.
     StorageFull,

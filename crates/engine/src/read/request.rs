@@ -25,7 +25,7 @@ pub struct SampleRequest {
     pub n: u64,
     /// Which rows to draw from.
     pub selection: Selection,
-    /// What is equally likely in a rollup table.
+    /// In a rollup table, what is drawn: rows, or events, which is the default. In other tables an event is a row.
     pub unit: Unit,
     /// Draw in proportion to this weight column; by default every row is equally likely.
     pub weight: Option<String>,

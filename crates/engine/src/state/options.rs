@@ -7,7 +7,7 @@ use drillcore_storage::files::local_directory::ReadMode;
 use crate::calls::interrupt::Interrupt;
 use crate::state::moment::At;
 
-/// What a crash may take away. A returned `append` survives ...
+/// What a commit survives once `append` has returned.
 ///
 /// ```
 /// use drillcore::{Database, Durability, Options};
@@ -22,15 +22,15 @@ use crate::state::moment::At;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// ... only until the database is closed, which writes everything out.
+    /// Nothing but a clean close, which writes all rows to segments.
     None,
-    /// ... a killed process, not a power cut.
+    /// A killed process, but not power loss.
     Os,
-    /// ... a power cut.
+    /// Power loss.
     Fsync,
 }
 
-/// Pages of segments are cached up to this, unless said otherwise.
+/// The default limit on cached pages of segments.
 const CACHE_BYTES: u64 = 128 << 20;
 
 /// One for memory, which must not wait, and one for merges, which are long.
@@ -52,14 +52,16 @@ pub const READER_LIST_BYTES: u64 = 128 << 20;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What an acknowledged commit outlasts.
+    /// What a commit survives once `append` has returned. By default [`Durability::Os`].
     pub durability: Durability,
-    /// The limit on rows in memory, with what merging them needs, on lists of sets that maintenance makes, and on lists of rows and
-    /// bitmaps that reads leave; for the lists and bitmaps rows give way to half of it. Writers slow down near it and wait at it. Rows
-    /// that were written out and that only snapshots hold go to files before all together exceed it; while they do, writers slow down,
-    /// and from twice as much on a 64th of the limit per second goes in. At least [`Options::MEMORY_BYTES_MIN`].
+    /// Memory budget, in bytes, for rows, running compactions, set lists that maintenance makes, and what reads keep (row lists,
+    /// bitmaps; up to half of it). By default 512 MiB, at least [`Options::MEMORY_BYTES_MIN`].
+    ///
+    /// Writers slow down near the limit and wait at it. Flushed rows that only snapshots hold are spilled to files; meanwhile
+    /// writers slow down.
     pub memory_bytes: u64,
-    /// The limit on cached pages of segments. Up to half of it is for index pages, which stay while their segments are open.
+    /// The limit on cached pages of segments. By default 128 MiB. Up to half of it is for index pages, which stay while their
+    /// segments are open.
     pub cache_bytes: u64,
     /// Read segments past the cache of the operating system, so that their pages are held once, and the limit above is
     /// what they take. Where the file system cannot do that, they are read as usual.
@@ -69,9 +71,9 @@ pub struct Options {
     /// Threads that flush and merge. Half of the cores, but two at least, by default.
     pub maintenance_threads: usize,
     /// Flushes and merges that write more than this make several segments, each of some of the keys and about as long. Their
-    /// threads share what has a part of it for each.
+    /// threads share what has a part of it for each. By default 1 GiB.
     pub segment_bytes: u64,
-    /// The log may grow to this before rows are written out for its sake.
+    /// The log may grow to this before rows are flushed to shorten it. By default 1 GiB.
     pub wal_bytes_max: u64,
     /// Make the database where there is none.
     pub create: bool,
@@ -93,7 +95,8 @@ pub struct Options {
 pub struct ReadOptions {
     /// Which state of the database is shown.
     pub at: At,
-    /// The limit on cached pages of segments. Up to half of it is for index pages, which stay while their segments are open.
+    /// The limit on cached pages of segments. By default 128 MiB. Up to half of it is for index pages, which stay while their
+    /// segments are open.
     pub cache_bytes: u64,
     /// Read segments past the cache of the operating system, so that their pages are held once, and the limit above is
     /// what they take. Where the file system cannot do that, they are read as usual.
