@@ -109,8 +109,8 @@ pub struct MaintenanceHold {
 }
 
 impl Database {
-    /// Opens the database in a directory, with the rows of its log if it was not closed; makes one if the
-    /// directory is missing or empty and `options.create` is set.
+    /// Opens the database in a directory for writing, and replays its log. Creates one if the directory is missing or
+    /// empty, if `options.create` is set.
     ///
     /// # Errors
     /// `Locked` if another process writes to it, or this one has it open for that already, `InvalidArgument` if
@@ -133,7 +133,10 @@ impl Database {
         Ok(Database::of_reader(Reader::open(path.as_ref(), &options)?, options))
     }
 
-    /// A database that lives in memory and dies with its last handle.
+    /// A database that lives in memory and ends with its last handle.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `options.memory_bytes` is too small, `Io` if a thread cannot be started.
     pub fn in_memory(options: Options) -> Result<Database> {
         let interrupt = options.interrupt.clone();
         Ok(Database::of_writer(Writer::in_memory(options)?, interrupt))
@@ -204,6 +207,9 @@ impl Database {
     }
 
     /// The names of all tables, in order.
+    ///
+    /// # Errors
+    /// `Closed`; of a reader also as [`Database::snapshot`].
     pub fn tables(&self) -> Result<Vec<String>> {
         match &self.opened {
             Opened::Writing(writer) => writer.tables(),
@@ -212,6 +218,9 @@ impl Database {
     }
 
     /// Removes a table and, once no snapshot reads them, its files.
+    ///
+    /// # Errors
+    /// `NotFound`, `StorageFull`, `ReadOnly`, `Closed`, `Io`.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let core = self.core()?.clone();
         let (id, name) = (self.table(name)?.id, name.to_string());
@@ -220,6 +229,9 @@ impl Database {
 
     /// How far sources of rows have been read, by name, as commits of a [`PreparedAppend`](crate::PreparedAppend) say that
     /// snapshots show; of a reader, as of the last refresh.
+    ///
+    /// # Errors
+    /// `Unsupported` of a reader at a named snapshot, which has none, `Closed`.
     pub fn positions(&self) -> Result<BTreeMap<String, Vec<u8>>> {
         match &self.opened {
             Opened::Writing(writer) => writer.positions(),
@@ -233,6 +245,10 @@ impl Database {
     }
 
     /// All tables as of the newest visible commit; of a reader, as of the last refresh. Copies no rows.
+    ///
+    /// # Errors
+    /// `Closed`. Where rows expire, the call may have to read which have, and then also fails with `Corrupt`, `Io` or
+    /// `Interrupted`.
     pub fn snapshot(&self) -> Result<Snapshot> {
         match &self.opened {
             Opened::Writing(writer) => writer.snapshot(&self.interrupt),
@@ -258,6 +274,9 @@ impl Database {
     }
 
     /// The names of all named snapshots, in order, with the commits they show.
+    ///
+    /// # Errors
+    /// `Closed`.
     pub fn snapshots(&self) -> Result<Vec<(String, Lsn)>> {
         match &self.opened {
             Opened::Writing(writer) => writer.snapshots(),
@@ -266,6 +285,9 @@ impl Database {
     }
 
     /// Forgets a named snapshot, and removes the files that only it needed.
+    ///
+    /// # Errors
+    /// `NotFound`, `StorageFull`, `ReadOnly`, `Closed`, `Io`.
     pub fn drop_snapshot(&self, name: &str) -> Result<()> {
         let (core, name) = (self.core()?.clone(), name.to_string());
         aside(&self.interrupt, move |_| named_snapshot::unpin(&core, &name))
@@ -297,7 +319,10 @@ impl Database {
     }
 
     /// Reads every segment and checks every checksum, order, count, filter and posting against the rows.
-    /// Reports all damaged segments; fails only on the interrupt.
+    /// Damage is no error: the report lists all damaged segments.
+    ///
+    /// # Errors
+    /// `Interrupted`, `Closed`.
     pub fn verify(&self) -> Result<VerifyReport> {
         self.verify_with(&Progress::default())
     }
@@ -312,6 +337,9 @@ impl Database {
 
     /// Sizes, counts and rates of all that the database holds and does. Of a reader they are as of the last
     /// refresh, without what only the writer knows.
+    ///
+    /// # Errors
+    /// `Closed`.
     pub fn stats(&self) -> Result<Stats> {
         match &self.opened {
             Opened::Writing(writer) => writer.stats(),

@@ -13,6 +13,9 @@ use crate::state::version::TableVersion;
 impl TableSnapshot {
     /// The number of rows. O(1) in an append table. Where keys fold, O(pieces) once it is known which rows are alive: the first
     /// call merges the keys of all pieces, and later ones look for the keys of what was committed since in what is older.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Io`.
     pub fn rows(&self) -> Result<u64> {
         self.count(&Selection::default())
     }
@@ -20,6 +23,10 @@ impl TableSnapshot {
     /// The exact number of selected rows, from indexes alone; in an upsert or rollup table from what is known of which rows are
     /// alive, or the keys of the selection, once a snapshot. With a predicate that indexes do not answer, from the columns that
     /// it reads.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a selection that does not fit the table, `NotFound` for a column of the predicate that the table lacks,
+    /// what the predicate returns, `OutOfRange` if it reads a sum of a rollup table that does not fit its type, `Corrupt`, `Io`.
     pub fn count(&self, selection: &Selection) -> Result<u64> {
         self.count_interruptibly(selection, &Interrupt::never())
     }

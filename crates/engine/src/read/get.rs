@@ -48,6 +48,10 @@ impl TableSnapshot {
     /// Pieces are searched newest first until one has the key: in each on disk one index page, one page of its filter if
     /// an older piece may have the key as well, and the block where the key is. Of many keys these are read together, of up to
     /// four segments at first, then of eight, and so on.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown column, `InvalidArgument` for keys that do not fit the table or more strings than a batch can
+    /// hold, `OutOfRange` if a sum of a rollup table does not fit its type, `Corrupt`, `Io`.
     pub fn get(&self, keys: &[ArrayRef], columns: Option<&[String]>) -> Result<Found> {
         self.get_interruptibly(keys, columns, &Interrupt::never())
     }

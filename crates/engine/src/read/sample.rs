@@ -26,11 +26,18 @@ const STREAM: u64 = 1;
 
 impl TableSnapshot {
     /// Random rows of the selection; see [`SampleRequest`].
+    ///
+    /// # Errors
+    /// `TooFewRows` if there are fewer than `n` and not `at_most`, `NotFound` for an unknown column or weight, `InvalidArgument`
+    /// for options that contradict each other or more rows than fit in memory, and as [`TableSnapshot::scan`].
     pub fn sample(&self, request: &SampleRequest) -> Result<RecordBatch> {
         Ok(self.sample_with_report(request)?.0)
     }
 
     /// Random rows of the selection, and what it took to find them.
+    ///
+    /// # Errors
+    /// As [`TableSnapshot::sample`].
     pub fn sample_with_report(
         &self,
         request: &SampleRequest,
@@ -43,6 +50,9 @@ impl TableSnapshot {
 
     /// Each row of the selection with the same chance, independently of the others, in random order
     /// (Bernoulli sampling). Costs what the rows cost that are drawn before the predicate is tested.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a share that is not between 0 and 1 or more rows than fit in memory, and as [`TableSnapshot::scan`].
     pub fn sample_share(&self, request: &ShareRequest) -> Result<RecordBatch> {
         if !(0.0..=1.0).contains(&request.share) {
             let share = request.share;

@@ -79,6 +79,11 @@ enum Source {
 
 impl TableSnapshot {
     /// The selected rows in key order, streamed; ties in commit order, reversed when the scan is.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown column, `InvalidArgument` for a selection that does not fit the table or for no threads,
+    /// `Corrupt`, `Io`, `Interrupted`. A batch can also fail with these, with `OutOfRange` if a sum of a rollup table does not fit its
+    /// type, and with what the predicate returns.
     pub fn scan(&self, request: ScanRequest) -> Result<Scan> {
         Scan::new(&self.partition(&request)?, &request)
     }

@@ -34,6 +34,9 @@ impl TableSnapshot {
     /// Every set with its exact number of rows. Reads the set directories of all pieces; of a piece of which not all sets are
     /// indexed, or not all rows are alive, the set column. Where keys fold it must be known which are, as for
     /// [`TableSnapshot::rows`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the table has no set column, `Corrupt`, `Io`.
     pub fn sets(&self) -> Result<Sets> {
         self.sets_interruptibly(&Interrupt::never())
     }

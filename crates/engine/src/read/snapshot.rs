@@ -84,6 +84,9 @@ impl Snapshot {
     }
 
     /// One of the tables.
+    ///
+    /// # Errors
+    /// `NotFound` with the nearest name.
     pub fn table(&self, name: &str) -> Result<TableSnapshot> {
         let names = &self.version.names;
         let unknown = || Error::unknown("table", name, names.keys().map(AsRef::as_ref));

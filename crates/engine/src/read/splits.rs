@@ -43,6 +43,10 @@ impl TableSnapshot {
     ///
     /// Reads 16 keys for each, each a block on disk at most, and the ends of each in every piece: a page of the index and a
     /// block. The same snapshot is always split alike.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for no splits or a selection that does not fit the table, `NotFound` for a column of the predicate that
+    /// the table lacks, `Corrupt`, `Io`, `Interrupted`.
     pub fn splits(
         &self,
         count: usize,
