@@ -9,10 +9,10 @@
 //! Of numbers that take two values only, the end is the exact one of Clopper and Pearson (1934) for their share. Where no
 //! spread was met it lies `ln(1 / alpha) / n` of the way from the mean to the bound, less than which cannot be had: that many rows
 //! at the bound may not have been met. With many numbers it becomes the end of the t interval. That the chance is `alpha` at most
-//! is proven for two values and for one draw; for the rest it is Gaffke's conjecture, of which nobody has found an exception,
-//! nor have the tests here. Intervals with a proof, such as those from bets (Waudby-Smith and Ramdas 2024), are mostly wider by a
-//! fifth to a third: `docs/sampling.md` has the comparison. Draws without replacement count as if they were with, which makes the
-//! interval too wide when much of a population is drawn.
+//! is proven for two values and for one draw; for the rest it is Gaffke's conjecture, without a known exception, also in the
+//! tests here. Intervals with a proof, such as those from bets (Waudby-Smith and Ramdas 2024), are mostly wider by a fifth to a
+//! third: `docs/sampling-evidence.md` has the comparison. Draws without replacement count as if they were with, which makes
+//! the interval too wide when much of a population is drawn.
 //!
 //! The quantile: the weighted mean exceeds `t` if a sum of exponential variables, scaled by the distances from `t`, exceeds 0. Its
 //! chance comes from the saddlepoint approximation (Barndorff-Nielsen 1986), and with [`Tilted`] the saddlepoint needs no search

@@ -293,7 +293,7 @@ fn few_numbers_hold_the_variance_where_t_of_the_squares_does_not() {
     }
 }
 
-/// Prints the table of variances in `docs/sampling.md`. The test above asserts some of its cells, from the same function.
+/// Prints the table of variances in `docs/sampling-evidence.md`. The test above asserts some of its cells, from the same function.
 #[test]
 #[ignore = "prints a table of the docs and asserts nothing; the test above does"]
 fn the_table_of_intervals_for_variances() {
@@ -305,7 +305,7 @@ fn the_table_of_intervals_for_variances() {
     }
 }
 
-/// Prints the table of `docs/sampling.md`. The tests of coverage assert some of its cells, from the same function.
+/// Prints the table of `docs/sampling-evidence.md`. The tests of coverage assert some of its cells, from the same function.
 #[test]
 #[ignore = "prints a table of the docs and asserts nothing; the tests of coverage do"]
 fn the_table_of_intervals_for_new_aggregates() {

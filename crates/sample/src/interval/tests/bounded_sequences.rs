@@ -305,7 +305,8 @@ fn groups_not_met_may_hold_everything_before_a_group_came_again() {
     assert!(groups.unmet_share_max(confidence(0.95)) < 1e-8);
 }
 
-/// How often the intervals hold at all looks, and how wide the last one is in even t intervals: the table of `docs/sampling.md`.
+/// How often the intervals hold at all looks, and how wide the last one is in even t intervals: the table of
+/// `docs/sampling-evidence.md`.
 /// `cargo test --workspace --lib table_of_sequences -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes a minute; cases of it run in the tests above"]

@@ -256,7 +256,7 @@ fn the_ends_are_nearer_than_those_of_bets() {
     }
 }
 
-/// The tables of `docs/sampling.md`: `cargo test --workspace --lib tables -- --ignored --nocapture`.
+/// The tables of `docs/sampling-evidence.md`: `cargo test --workspace --lib tables -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes 40 seconds; cases of it run in the tests above"]
 fn the_tables_of_intervals_for_means() {
