@@ -17,7 +17,7 @@ fn main() {
     }
 }
 
-/// Whether somebody chose how to link.
+/// Whether the environment says how to link.
 fn names_a_linker() -> bool {
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     env::var_os("RUSTC_LINKER").is_some() || flags.contains("link") || flags.contains("=ld")

@@ -110,15 +110,15 @@ class Loader:
         return LoadResult(self._stored, self._rejected, lsn, self._commits, self._rejected_count)
 
     def _pulled(self, stream: Any) -> Iterator[Any]:
-        """What the stream gives, with the failures of its source told apart from those of this table."""
+        """What the stream gives, with the failures of its source distinguished from those of this table."""
         try:
             yield from pieces(stream, self._schema, self._chunk_rows)
         except Error as error:
-            raise self._told(error, str(error)) from error.__cause__
+            raise self._error_with_count(error, str(error)) from error.__cause__
         except Exception as error:
-            told = LoadError(f"the stream failed: {type(error).__name__}: {error}; {self._stored_text()}")
-            told.rows_loaded = self._stored
-            raise told from error
+            error_with_count = LoadError(f"the stream failed: {type(error).__name__}: {error}; {self._stored_text()}")
+            error_with_count.rows_loaded = self._stored
+            raise error_with_count from error
 
     def _add(self, batch: pa.RecordBatch) -> None:
         """Put a batch with the waiting ones, and commit as often as they fill a chunk."""
@@ -156,7 +156,7 @@ class Loader:
         except Error as error:
             # The engine counts rows from the start of the chunk, the caller from the start of the stream.
             text = _ROW.sub(lambda row: f"row {self._seen + int(row[1])}:", str(error))
-            raise self._told(error, text) from error.__cause__
+            raise self._error_with_count(error, text) from error.__cause__
         self._stored += result.rows
         self._commits += result.rows > 0
         self._lsn = result.lsn
@@ -167,11 +167,11 @@ class Loader:
         if self._progress is not None:
             self._progress(self._stored)
 
-    def _told(self, error: Error, text: str) -> Error:
+    def _error_with_count(self, error: Error, text: str) -> Error:
         """An error of the same class that says how many rows are in."""
-        told = type(error)(f"{text}; {self._stored_text()}")
-        told.rows_loaded = self._stored
-        return told
+        error_with_count = type(error)(f"{text}; {self._stored_text()}")
+        error_with_count.rows_loaded = self._stored
+        return error_with_count
 
     def _stored_text(self) -> str:
         return f"{self._stored:,} rows were loaded before the error"

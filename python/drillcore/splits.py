@@ -279,7 +279,7 @@ class Split:
         return f"<Split of {self._table!r} at LSN {self._moment.lsn}{rows}>"
 
     def _to(self, bound: _native.TableSnapshot) -> Split:
-        """The same, read by somebody else's reader."""
+        """The same, read by another reader."""
         split = Split(self._path, self._moment, self._table, self._asked, self._rows, None, bound)
         split._events, split._weights = self._events, dict(self._weights)
         return split

@@ -42,7 +42,7 @@ impl EstimateLooks {
         let work = move || {
             let mut show = |look: &drillcore::Estimate| match sender.send(Ok(look.clone())) {
                 Ok(()) => ControlFlow::Continue(()),
-                // Nobody looks any more.
+                // The iterator is gone.
                 Err(_) => ControlFlow::Break(()),
             };
             let last = without_panic(|| table.estimate_watched(&request, &mut show));

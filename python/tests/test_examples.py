@@ -1,4 +1,4 @@
-"""The examples that ``help`` shows run for whoever copies them."""
+"""The examples that ``help`` shows run when a user copies them."""
 
 from __future__ import annotations
 

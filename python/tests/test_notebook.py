@@ -90,7 +90,7 @@ def test_nothing_is_read_before_it_is_looked_at(database: drillcore.Database, nu
     assert rows.schema.names == ["id", "x"]
     for shown in (repr(rows), rows._repr_html_()):
         assert "a stream that failed: division by zero" in shown
-    # Whoever reads the rows has the error, not a short result.
+    # A read of the rows raises the error, and gives no short result.
     with pytest.raises(drillcore.InvalidArgumentError, match="division by zero"):
         rows.arrow()
 

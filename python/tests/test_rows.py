@@ -1,4 +1,4 @@
-"""Rows stream once from a scan and stay from a sample, whoever reads them."""
+"""Rows stream once from a scan and stay from a sample, with every library that reads them."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
 
-/// The sets that are scanned need so many rows.
+/// The least number of rows, which the sets that are scanned need.
 const ROWS_MIN: u64 = 2_000;
 
 /// What the command line asks for.

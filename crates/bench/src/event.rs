@@ -52,7 +52,7 @@ impl Event<'_> {
 }
 
 impl Answer {
-    /// So many rows, whichever they are: random rows are not the same twice.
+    /// A number of rows, whichever they are: random rows are not the same twice.
     pub fn any(rows: u64) -> Answer {
         Answer { rows, sum: 0 }
     }

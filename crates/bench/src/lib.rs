@@ -69,7 +69,7 @@ use crate::setup::Setup;
 /// `Disagreement` if two engines give different answers, and what the engines and the files report.
 pub fn run(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Result<()> {
     match run_all(arguments, stop, out) {
-        // Whoever reads has had enough, as `head` does.
+        // The reader of the pipe has had enough, as `head` does.
         Err(Error::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done,
     }

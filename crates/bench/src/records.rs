@@ -188,7 +188,7 @@ pub fn loaded(
     Ok(Outcome { values, answer: None })
 }
 
-/// What this process holds in memory; 0 where that is not told.
+/// What this process holds in memory; 0 where the system does not say.
 pub fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -35,7 +35,7 @@ const PAGES: Metric = Metric::count("pages, uncached", "pages");
 /// Keys compared and rows handed on.
 const EXAMINED: Metric = Metric::count("rows examined", "rows");
 
-/// What is drawn from, of a table with so many rows.
+/// What is drawn from, with the number of rows of the table.
 #[derive(Clone, Copy)]
 enum SampleSource {
     Table(u64),

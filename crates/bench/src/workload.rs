@@ -15,7 +15,7 @@ const SETS: [(&str, u64); 4] =
     [("ten", 10), ("hundred", 100), ("thousand", 1_000), ("ten thousand", 10_000)];
 /// The set of a tenth of all rows.
 pub const TENTH: &str = "tenth";
-/// The other rows are spread evenly over so many sets.
+/// The number of sets that the other rows are spread over, evenly.
 const OTHER_SETS: usize = 100;
 /// 1,000 rows per minute.
 const MS_PER_ROW: i64 = 60;

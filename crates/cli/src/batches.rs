@@ -109,7 +109,7 @@ pub struct Reading<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-/// The columns that whoever reads a file takes.
+/// The columns that the reader of a file takes.
 pub struct Taken {
     /// Text is parsed into their types.
     pub columns: SchemaRef,

@@ -36,7 +36,7 @@ const CARRIERS: [&str; 6] = ["Tern", "Swift", "Heron", "Gannet", "Dunlin", "Auk"
 const WRITERS: usize = 4;
 /// Rows of a commit.
 const BATCH_ROWS: u64 = 2048;
-/// Estimates draw one row in so many, at least `DRAWS_MIN`.
+/// Rows of the table per drawn row of an estimate, which draws at least `DRAWS_MIN`.
 const ROWS_PER_DRAW: u64 = 100;
 const DRAWS_MIN: u64 = 1_000;
 /// Between two estimates while rows come in.
@@ -174,7 +174,7 @@ fn append_departures(db: &Database, rows: u64, interrupt: &Interrupt) -> Result<
     ))
 }
 
-/// Takes the next departures nobody has appended, until there are none.
+/// Takes the next departures that no thread has appended, until there are none.
 fn append_batches(
     db: &Database,
     rows: u64,

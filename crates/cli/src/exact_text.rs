@@ -99,7 +99,7 @@ impl Signs {
                 }
                 b':' => signs.has_time |= digits > 0 && is_digit(next),
                 b'Z' | b'z' | b'+' => signs.has_offset |= digits > 0,
-                // Behind minutes or seconds; in a date they stand elsewhere. What has a point is told by it.
+                // Behind minutes or seconds; in a date they stand elsewhere. Fractions of a second are recognised by their point.
                 b'-' | b' ' => signs.has_offset |= digits >= 6 || digits > 0 && before == b':',
                 _ => {}
             }

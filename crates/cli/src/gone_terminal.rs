@@ -1,6 +1,6 @@
 //! Ends a prompt whose terminal is gone.
 //!
-//! The system sends a signal then, but a process may have been told to ignore it (`nohup`), and the line editor would go
+//! The system sends a signal then, but a process may have been started to ignore it (`nohup`), and the line editor would go
 //! on reading from nothing, which takes a core.
 
 use std::io::{self, IsTerminal};

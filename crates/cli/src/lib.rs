@@ -70,7 +70,7 @@ use crate::fault::{Fault, report};
 /// Does what the arguments say, the first of which is the program's name, and returns the exit code.
 /// Prints to standard output and standard error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    // Whoever embeds us may have been started without standard streams. Nothing opened below takes their place.
+    // The process may have been started without standard streams. Nothing opened below takes their place.
     let _ = drillcore::open_closed_streams();
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,

@@ -15,7 +15,7 @@ pub fn open(database: &Path, interrupt: &Interrupt) -> Result<Database, Fault> {
     Ok(Database::open(database, Options { create: false, interrupt, ..Options::default() })?)
 }
 
-/// The database as of now, beside whoever writes.
+/// The database as of now, beside the process that writes, if one does.
 pub fn open_to_read(database: &Path, interrupt: &Interrupt) -> Result<Database, Fault> {
     Ok(reader(database, interrupt)?)
 }

@@ -56,7 +56,7 @@ pub fn print_line(line: &str) -> Result<(), Fault> {
 fn or_fault(printed: Result<(), Stop>) -> Result<(), Fault> {
     match printed {
         Err(Stop::Fault(fault)) => Err(fault),
-        // Whoever reads has had enough, as `head` does.
+        // The reader of the pipe has had enough, as `head` does.
         Err(Stop::ClosedPipe) | Ok(()) => Ok(()),
     }
 }

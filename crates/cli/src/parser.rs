@@ -138,7 +138,7 @@ impl Parser {
     }
 
     /// One object a line. The decoder would take any number of them, and objects over several lines, but then
-    /// nobody could tell which line a row is from.
+    /// no error could say which line a row is from.
     fn jsonl_rows(
         &self,
         records: &Records,

@@ -15,7 +15,7 @@ use tempfile::SpooledTempFile;
 /// How often a wait looks whether it should end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const CHUNK_BYTES: usize = 64 << 10;
-/// Chunks read ahead of whoever takes them.
+/// Chunks read before they are taken.
 const CHUNKS_AHEAD: usize = 4;
 /// Bytes of a beginning that are kept in memory.
 const KEPT_IN_MEMORY_BYTES: usize = 1 << 20;

@@ -53,7 +53,7 @@ pub use drillcore_storage::files::directory::FileIdentity;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// let folder = LocalDirectory::open(folder.path())?;
-/// let lock = folder.lock("LOCK")?.expect("nobody holds it");
+/// let lock = folder.lock("LOCK")?.expect("no process holds it");
 /// assert!(folder.lock("LOCK")?.is_none());
 /// drop(lock);
 /// assert!(folder.lock("LOCK")?.is_some());

@@ -178,7 +178,7 @@ struct Scenario {
     log_writes_max: u64,
 }
 
-/// Writers whose rows stay in memory; so many commits that runs are compacted.
+/// Writers whose rows stay in memory; there are enough commits that runs are compacted.
 const IN_MEMORY: Scenario = Scenario {
     durability: Durability::Fsync,
     writers: 3,
@@ -308,7 +308,7 @@ fn run(scenario: Scenario) {
     assert!(acknowledged.keys().all(|key| found.contains(key)), "an acknowledged commit is lost");
 }
 
-/// Runs a scenario under so many schedules of a kind.
+/// Runs a scenario under the schedules of a kind.
 fn explore_by<S: Scheduler + 'static>(scheduler: S, scenario: Scenario) {
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;

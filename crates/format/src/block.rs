@@ -7,7 +7,7 @@
 //!
 //! Reading checks everything it relies on: damaged bytes are an error, never a panic, and a block
 //! never claims more rows than it has bytes. Checksums, and which layout a block was written with,
-//! are left to whoever stores it; a block with fewer values than the layout has was written before
+//! are left to the caller that stores it; a block with fewer values than the layout has was written before
 //! columns were added, and reads as null there.
 
 mod encoding_byte;

@@ -1,7 +1,7 @@
 //! How many bytes of rows are collected at once.
 //!
 //! Rows are collected by the thousand, and a value may have megabytes; but an array of strings ends at 2 GiB, and
-//! memory before. So whoever collects rows also stops by their bytes. The bounds hold for the whole process. A
+//! memory before. So a loop that collects rows also stops by their bytes. The bounds hold for the whole process. A
 //! test may make them small before it opens anything: then short strings take the paths of values of megabytes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! [`Interval`]: how far an estimate can be from the truth.
 //!
-//! Two families, told apart by how the drawing stops. [`mean_t`] and [`share_wilson`] hold for a number of draws fixed
+//! Two families, which differ in how the drawing stops. [`mean_t`] and [`share_wilson`] hold for a number of draws fixed
 //! beforehand, looked at once. [`mean_sequence_bounded`], [`mean_sequence`] and [`share_sequence`] hold at *all* looks together,
 //! so drawing may stop when the interval is small enough, at the price of half again the width or more.
 //! For intervals that hold together with others, [`Confidence::spending`] divides what may go wrong, and [`group_share`] and

@@ -105,7 +105,7 @@ impl Moments {
         self.not_finite += other.not_finite;
     }
 
-    /// The same with so many zeros pushed besides.
+    /// The same with `zeros` zeros pushed as well.
     pub fn with_zeros(&self, zeros: u64) -> Moments {
         let mut filled = *self;
         filled.merge(&Moments { count: zeros, ..Moments::default() });

@@ -24,7 +24,7 @@ impl PrefixSums {
     /// Lays the pieces end to end, in the order given.
     ///
     /// # Panics
-    /// If the counts sum to more than `u64::MAX`: a store that holds so many rows is a broken count.
+    /// If the counts sum to more than `u64::MAX`: no store holds that many rows, so a count is broken.
     pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> PrefixSums {
         let counts = counts.into_iter();
         let mut starts = Vec::with_capacity(counts.size_hint().0 + 1);

@@ -56,7 +56,7 @@ impl Rng {
         assert!(n > 0, "no number lies below 0");
         let mut product = u128::from(self.next_u64()) * u128::from(n);
         if (product as u64) < n {
-            // 2^64 mod n: so many low words are surplus, the rest divide evenly among the n results.
+            // 2^64 mod n low words are surplus, and the rest divide evenly among the n results.
             let surplus = n.wrapping_neg() % n;
             while (product as u64) < surplus {
                 product = u128::from(self.next_u64()) * u128::from(n);

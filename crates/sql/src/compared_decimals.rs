@@ -33,7 +33,7 @@ use crate::trees::{change_parts, change_plans_up, change_up};
 
 /// Digits of a decimal of 128 bits.
 const DIGITS_MAX: u8 = 38;
-/// The place of a number in the order of all, as a decimal of so many digits.
+/// The place of a number in the order of all, as a decimal of `DIGITS_MAX` digits.
 const PLACE: DataType = DataType::Decimal128(DIGITS_MAX, 0);
 
 /// Functions whose result is one of their arguments.

@@ -1,6 +1,6 @@
 //! The threads of queries that are over.
 //!
-//! A query's threads end on their own, after a batch at most, and nobody waits for that. They must not be let go of
+//! A query's threads end on their own, after a batch at most, and no caller waits for that. They must not be let go of
 //! (detached) meanwhile, though: glibc's `pthread_detach` looks at a thread's control block after the thread, which
 //! just ended, may have given its memory back (sourceware bug 19951), and the memory of stacks as large as ours is
 //! unmapped at once. So one thread, which does nothing else, joins them.

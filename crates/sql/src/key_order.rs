@@ -75,7 +75,7 @@ impl KeyOrder {
     }
 }
 
-/// The same rows in one partition, and at most so many of them, if a scan has several and nothing is done to
+/// The same rows in one partition, up to a limit, if a scan has several and nothing is done to
 /// its rows, or only columns are computed where that may be.
 fn in_one(
     plan: &Arc<dyn ExecutionPlan>,

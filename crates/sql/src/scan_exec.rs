@@ -31,7 +31,7 @@ use crate::error::to_datafusion;
 use crate::one_nan::normalised_rows;
 use crate::predicate::Condition;
 
-/// Batches that may wait for whoever reads them.
+/// Batches that may wait for their reader.
 const BATCHES_AHEAD: usize = 2;
 /// Rows handed on at once, which operators go over several times: those of a few columns fit a processor's cache.
 const BATCH_ROWS: usize = 8192;
@@ -41,7 +41,7 @@ const BATCH_ROWS: usize = 8192;
 pub enum Wanted {
     /// All, in key order.
     All,
-    /// So many at random, or all if there are fewer.
+    /// `n` at random, or all if there are fewer.
     Rows { n: u64, unit: Unit, seed: u64 },
     /// Each with this chance.
     Share { share: f64, seed: u64 },

@@ -24,7 +24,7 @@ pub fn expressions() -> &'static SessionState {
 /// What one function of a condition may make at once; the condition is then tested on fewer rows at a time.
 pub const CONDITION_BYTES: u64 = 256 << 20;
 
-/// A session that works on so many partitions at once, in which no function makes more than `result_bytes` of
+/// A session that works on `threads` partitions at once, in which no function makes more than `result_bytes` of
 /// one batch.
 pub fn builder(threads: usize, result_bytes: u64) -> SessionStateBuilder {
     // Without the formats of files that come with it, and what reads and writes them: files are read by this crate.

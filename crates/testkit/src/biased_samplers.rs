@@ -132,7 +132,7 @@ pub fn weighs_only_the_first<'a>(
     }
 }
 
-/// Chooses a group of so many rows by weight, and then any of its rows.
+/// Chooses a group of rows by weight, and then any of its rows.
 pub fn weighs_only_groups<'a>(
     ids: &'a [i64],
     weight: impl Fn(i64) -> f64,

@@ -72,7 +72,7 @@ fn count(bytes: usize) {
     if held > PEAK_BYTES.load(Ordering::Relaxed) {
         PEAK_BYTES.fetch_max(held, Ordering::Relaxed);
     }
-    // A thread that is ending has lost its counter, and nobody can ask it any more.
+    // A thread that is ending has lost its counter, and nothing can ask for it any more.
     let _ = ALLOCATED_BYTES.try_with(|counter| counter.set(counter.get() + bytes as u64));
     let _ = REQUESTS.try_with(|counter| counter.set(counter.get() + 1));
     let _ = LARGEST_REQUEST.try_with(|largest| largest.set(largest.get().max(bytes as u64)));

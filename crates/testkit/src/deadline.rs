@@ -16,7 +16,7 @@ pub fn within<T: Send + 'static>(
 ) -> T {
     let (sender, receiver) = channel();
     let thread = thread::spawn(move || {
-        // The receiver is gone if the deadline has passed; nobody wants the result then.
+        // The receiver is gone if the deadline has passed; the result is not wanted then.
         let _ = sender.send(work());
     });
     match receiver.recv_timeout(limit) {

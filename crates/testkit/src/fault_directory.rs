@@ -134,7 +134,7 @@ impl FaultDirectory {
         self.shared.lock().reads
     }
 
-    /// Lets files take so many bytes in all, or any number. Files that are removed make room again.
+    /// Lets files take this many bytes in all, or any number. Files that are removed make room again.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.shared.lock().capacity = bytes;
     }

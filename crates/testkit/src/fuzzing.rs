@@ -1,4 +1,4 @@
-//! Fuzzing: bytes that somebody else made up, behind checksums that are right.
+//! Fuzzing: crafted bytes, behind checksums that are right.
 //!
 //! A checksum keeps chance away from the decoders, not intent, and not a bug that wrote what it should
 //! not. So each [`FuzzTarget`] puts its input behind right checksums, decodes it and then *uses* it in every

@@ -1,8 +1,8 @@
-//! Batches that carry their number, so that what a crash left can be told from what it took.
+//! Batches that carry their number, so that a test can see what a crash left and what it took.
 //!
 //! A writer makes batches 1, 2, 3 ...: each is one commit, to some of four tables of all merge policies at once, or
-//! deletes rows of one. Every row is computed from (writer, number, position), so whoever reads can tell after
-//! how many batches of a writer a table looks as it does.
+//! deletes rows of one. Every row is computed from (writer, number, position), so its rows show how many batches
+//! of a writer a table has.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

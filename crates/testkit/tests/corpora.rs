@@ -29,7 +29,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const SEED: u64 = 23;
 /// Inputs take kilobytes, so what asks for more than this at once believed a number that it should not have.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
-/// For how many seconds each target is mutated, instead of so many times.
+/// For how many seconds each target is mutated, instead of a number of times.
 const SECONDS_VARIABLE: &str = "DRILLCORE_FUZZ_SECONDS";
 
 /// What panicked: thread, place and message.

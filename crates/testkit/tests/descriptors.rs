@@ -205,7 +205,7 @@ fn many_segments(folder: &Path) {
     check_healthy(&database);
 }
 
-/// Somebody else in the process takes all descriptors there are: calls that need one fail and change nothing.
+/// Other code in the process takes all descriptors there are: calls that need one fail and change nothing.
 fn others_take_all(folder: &Path) {
     let options = Options { wal_bytes_max: 1 << 30, ..options() };
     let database = Database::open(folder, options.clone()).unwrap();
@@ -229,7 +229,7 @@ fn others_take_all(folder: &Path) {
         Database::open_read_only(folder, ReadOptions { cache_bytes: 0, ..ReadOptions::default() })
             .is_err()
     );
-    // Memory fills up: what cannot be flushed is refused after a while, and why is told.
+    // Memory fills up: what cannot be flushed is refused after a while, with the reason.
     let refused = (0..1_000)
         .map(|n| table.append(&rows(n * 5_000 + 2..n * 5_000 + 5_002), OnError::Raise))
         .find_map(|appended| appended.err())

@@ -48,7 +48,7 @@ fn writer_that_gets_killed() {
         for writer in 0..WRITERS {
             let (database, last) = (&database, last.get(&writer).copied().unwrap_or(0));
             scope.spawn(move || {
-                // Ends with the pipe to whoever reads it, at the latest with the last number.
+                // Ends when the pipe is closed by its reader, at the latest with the last number.
                 for number in last + 1..last + BATCHES_MAX {
                     append(database, writer, number).unwrap();
                     // One write call, so that a kill leaves no half line behind a whole one.
@@ -129,7 +129,7 @@ fn a_killed_writer_loses_no_acknowledged_batch_and_leaves_none_in_part() {
         let found = last_batches(&database.snapshot().unwrap());
         for (writer, number) in &acknowledged {
             let found = found.get(writer).copied().unwrap_or(0);
-            // A writer has at most one batch under way that it was not told about.
+            // A writer has at most one batch under way that was not acknowledged.
             let allowed = *number..=*number + 1;
             assert!(allowed.contains(&found), "round {round}: {found} of {acknowledged:?}");
         }

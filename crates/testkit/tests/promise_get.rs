@@ -12,7 +12,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const ROWS: i64 = 20_000;
 
-/// Bytes allocated by one `get` of a row that was asked for before, in blocks of rows of so many teams.
+/// Bytes allocated by one `get` of a row that was asked for before, in blocks of rows of `teams` teams.
 fn bytes_of_a_cached_get(teams: i64) -> u64 {
     let events = Events { teams, payload_bytes: 8 };
     let db = Database::in_memory(Options::default()).unwrap();

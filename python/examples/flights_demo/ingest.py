@@ -139,7 +139,7 @@ class _Shared:
             self.run.progress.append((after - self.start, self.run.rows))
 
     def draw(self) -> None:
-        """Take looks until told to stop."""
+        """Take looks until stopped."""
         while not self.stopping.is_set():
             look = take_look(self.db, self.start)
             if look is not None:
@@ -148,7 +148,7 @@ class _Shared:
             self.stopping.wait(LOOK_EVERY_SECONDS)
 
     def check(self) -> None:
-        """Count the flights of both tables in one snapshot after the other until told to stop."""
+        """Count the flights of both tables in one snapshot after the other until stopped."""
         while not self.stopping.is_set():
             agreed = tables.agree(self.db)
             with self.lock:

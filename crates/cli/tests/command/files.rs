@@ -44,7 +44,7 @@ fn times_are_guessed_alike_from_csv_and_from_json_lines() {
             "Timestamp(µs, \"UTC\")",
             "2024-01-01T14:00:00.123456Z",
         ),
-        // Which of them are moments cannot be told of both, so they stay as they are written.
+        // They cannot all be read as moments, so they stay as they are written.
         (&["2024-01-01T10:00:00", "2024-01-01T10:00:00Z"], "Utf8", "2024-01-01T10:00:00"),
         (&["2024-01-01T10:00:00 or so"], "Utf8", "2024-01-01T10:00:00 or so"),
         (&["soon", "2024-01-01"], "Utf8", "2024-01-01"),
@@ -189,7 +189,7 @@ fn options_that_contradict_the_table_that_is_there_are_refused_and_those_that_ag
     };
     prints(folder, &call("plain", &plain));
     prints(folder, &call("rollup", &rollup));
-    // Whoever makes the table if it is missing calls the same again.
+    // A script that makes the table if it is missing calls the same again.
     prints(folder, &call("plain", &plain));
     prints(folder, &call("rollup", &rollup));
     for (table, option) in [

@@ -552,7 +552,7 @@ fn a_reader_that_has_had_enough_is_no_fault() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It opens the database first, so nobody listens once it prints.
+        // It opens the database first, so the pipe is closed once it prints.
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
@@ -902,7 +902,7 @@ fn lines_that_cannot_be_parsed_are_left_out_and_told_or_refuse_the_file() {
     write("none.csv", b"a,b\nx,y\n");
     assert_eq!(skip("none.csv").0, "0 rows appended to t, 1 left out\n");
     assert_eq!(prints(folder.path(), &["count", "db", "t"]), "6\n");
-    // What parses but does not fit is told by its line, too.
+    // What parses but does not fit is reported by its line, too.
     write("debt.csv", b"a,w\n1,\"\n\"\n\n2,x\n-3,y\n");
     let debt = ["ingest", "db", "debt", "debt.csv", "--key=w", "--weights=a", "--quiet"];
     let output = drillcore(folder.path(), &[&debt[..], &["--on-error=skip"]].concat());

@@ -55,7 +55,7 @@ pub fn list(core: &Core) -> Result<Vec<(String, Lsn)>> {
     Ok(state.named.iter().map(|(name, version)| (name.clone(), version.lsn())).collect())
 }
 
-/// Forgets a named snapshot. Files that only it needed go once nobody reads them.
+/// Forgets a named snapshot. Files that only it needed go once no reader needs them.
 pub fn unpin(core: &Core, name: &str) -> Result<()> {
     let _underway = core.begin()?;
     let mut manifest = core.manifest();
@@ -140,7 +140,7 @@ fn pin(core: &Core, name: &str, version: Version) -> Result<Option<Arc<Version>>
         state.named.get(name).cloned()
     };
     if let Some(known) = known {
-        // Somebody else was faster; what was written for this one is not needed.
+        // Another call was faster; what was written for this one is not needed.
         discard(core, &version);
         return Ok(Some(known));
     }

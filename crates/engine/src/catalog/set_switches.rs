@@ -1,5 +1,5 @@
 //! Switching set indexes on and off, on a live table: one edit of the manifest at once, and the postings of
-//! segments that lack them afterwards, segment by segment, by whoever does maintenance.
+//! segments that lack them afterwards, segment by segment, by background maintenance.
 //!
 //! No row is written again. What is appended from the edit on is indexed as it is written, a segment's list
 //! is used once it is whole, and until then its sets are found by a pass over it: answers never differ. A

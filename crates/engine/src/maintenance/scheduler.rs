@@ -516,7 +516,7 @@ fn take_groups(
     Job::Merge { table: id, groups, levels_less, gives_way }
 }
 
-/// The oldest segment of a table that lacks postings, unless somebody works on it.
+/// The oldest segment of a table that lacks postings, unless a job works on it.
 fn pick_index(state: &mut State, id: TableId, now: Instant) -> Option<Job> {
     let table = state.tables.get_mut(&id)?;
     let indexed = table.schema.set.as_ref()?.indexed.clone();
@@ -549,7 +549,7 @@ fn pick_full_merge(core: &Core, state: &mut State, id: TableId) -> Result<Option
     Ok(Some(take_groups(id, table, groups, false)))
 }
 
-/// Whether somebody works on a segment of some groups.
+/// Whether a job works on a segment of some groups.
 fn is_one_taken(table: &TableState, groups: &[Vec<usize>]) -> bool {
     groups.iter().flatten().any(|&number| table.segments[number].taken)
 }

@@ -39,7 +39,7 @@ pub struct Candidate {
     /// Bytes.
     pub size: u64,
     pub rows: u64,
-    /// Taken by somebody else, or not yet visible.
+    /// Taken by another job, or not yet visible.
     pub taken: bool,
 }
 

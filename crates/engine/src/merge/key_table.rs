@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 
 /// No row.
 const NONE: u32 = u32::MAX;
-/// Places per key: so many that most keys that are not there end at an empty one.
+/// Places per key: enough that most searches for missing keys end at an empty one.
 const SPREAD: usize = 4;
 
 /// A hash table of keys, each with the rows that have it.

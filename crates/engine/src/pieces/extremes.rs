@@ -35,7 +35,7 @@ impl Extremes {
         self.are_known &= other.are_known;
     }
 
-    /// Takes numbers that nobody knows.
+    /// Takes numbers that are not known.
     pub fn add_unknown(&mut self) {
         self.are_known = false;
     }

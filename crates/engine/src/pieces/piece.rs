@@ -75,7 +75,7 @@ pub struct Wanted<'a> {
 }
 
 impl SortedArray {
-    /// Which one it is: no other has the address while somebody holds this one.
+    /// Which one it is: no other has the address while this one is held.
     pub fn address(&self) -> usize {
         match self {
             SortedArray::Run(run) => Arc::as_ptr(run).addr(),

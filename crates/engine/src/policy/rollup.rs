@@ -406,7 +406,7 @@ impl Sums<'_> {
     }
 }
 
-/// No table has so many events.
+/// Partial rows claim more events than any table has.
 fn too_large() -> Error {
     Error::damaged("partial rows of one key have more events than possible: they are damaged")
 }

@@ -197,7 +197,7 @@ impl KeyPartition {
         &self.plan.interrupt
     }
 
-    /// The same that somebody else stops.
+    /// The same, with another interrupt.
     pub(crate) fn interrupted_by(&self, interrupt: Interrupt) -> KeyPartition {
         let plan = ScanPlan { interrupt, ..(*self.plan).clone() };
         KeyPartition { selected: self.selected.clone(), plan: Arc::new(plan) }

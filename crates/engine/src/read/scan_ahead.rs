@@ -5,7 +5,7 @@
 //! [`BYTES_AHEAD`] for each thread of this one, but for [`CROWDED_BYTES_AHEAD`] of each scan, and for the partition that the reader
 //! is at, of which all scans share [`FRONT_BYTES_AHEAD`]. So memory is bounded however slow readers are, and however many: by these and
 //! two batches for each thread. Many scans at once have as many partitions together as a few have, and each has one at least
-//! ([`ReadMemory`]). Partitions are begun in order, so the one that the reader waits for is always somebody's work.
+//! ([`ReadMemory`]). Partitions are begun in order, so a thread always works on the one that the reader waits for.
 //!
 //! Instead of waiting, the reader scans partitions itself, unless rows are tested: then a batch may be long in coming, while
 //! those that it waited for are ready. Rows of few columns are read about as fast as they are handed from core to core, so a
@@ -50,7 +50,7 @@ const FRONT_BYTES_AHEAD: usize = 8 << 20;
 const ROOM_POLL: Duration = Duration::from_millis(1);
 /// Larger partitions are cut again before they are handed out ...
 const WORTH_CUTTING: usize = 4;
-/// ... into up to so many, so that the first rows need not wait until all cuts are made.
+/// ... into at most this number at once, so that the first rows need not wait until all cuts are made.
 const PARTITIONS_AT_ONCE: usize = 64;
 /// How often a waiting reader's interrupt is asked.
 const POLL: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! What a database tells about itself.
+//! What a database reports about itself.
 
 pub mod stats;
 pub mod verify;

@@ -141,7 +141,7 @@ pub struct WriterStats {
     /// snapshots do not count.
     #[serde(serialize_with = "number_or_null")]
     pub oldest_snapshot_lsn: Option<Lsn>,
-    /// Rows in memory that it shows and new snapshots do not, as far as somebody holds them.
+    /// Rows in memory that it shows and new snapshots do not, as far as they are held.
     pub oldest_snapshot_row_bytes: u64,
     /// Files that are held of what it shows and new snapshots do not.
     pub oldest_snapshot_file_bytes: u64,

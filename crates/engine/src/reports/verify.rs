@@ -1,4 +1,4 @@
-//! Checking all segments of a database, whoever has it open.
+//! Checking all segments of a database, by its writer or by a reader.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::roles::opening::recovery::{files_ahead, hold_indexes};
 
-/// Segments that somebody reads.
+/// Segments that are open.
 #[derive(Default)]
 pub struct KnownSegments(Mutex<HashMap<SegmentId, Weak<Segment>>>);
 

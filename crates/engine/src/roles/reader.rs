@@ -1,7 +1,7 @@
 //! Reader processes: a database that another process may be writing, read without disturbing it.
 //!
 //! A reader sees the segments of one version of the manifest, held by a lease, and the complete frames of the
-//! log above them. It writes nothing but its lease file, and moves on when told to: then it reads of the log what
+//! log above them. It writes nothing but its lease file, and moves on when it is refreshed: then it reads of the log what
 //! is new, or all that is needed once the writer has flushed some of what it holds. What its log holds
 //! beyond the segments is kept in memory, at most about as much as the writer's `wal_bytes_max`. The same
 //! lease holds the segments of that version's named snapshots, so they are opened when they are asked for.

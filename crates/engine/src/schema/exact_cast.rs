@@ -76,8 +76,8 @@ pub fn exact_cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<Cast
     Ok(Cast { values: with_one_nan(there), unfit })
 }
 
-/// The same values with one NaN. The many that there are, x86 computes those with the sign set, are told apart, and put
-/// below all numbers, by whoever compares floats by their bits.
+/// The same values with one NaN. There are many, and a comparison of floats by their bits distinguishes them: those with the sign
+/// set, as x86 computes them, come below all numbers.
 fn with_one_nan(values: ArrayRef) -> ArrayRef {
     fn of<T: ArrowPrimitiveType>(
         values: ArrayRef,

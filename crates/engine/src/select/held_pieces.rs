@@ -1,6 +1,6 @@
-//! Pieces that somebody holds for long: those of a version of a table, and those of a selection.
+//! Pieces that are held for long: those of a version of a table, and those of a selection.
 //!
-//! A snapshot would keep the rows in memory that were there when it was taken, however long somebody holds it. Where that is
+//! A snapshot would keep the rows in memory that were there when it was taken, however long it is held. Where that is
 //! too much, runs are [spilled](Run::spill_to): a file has the same rows in the same order, so each question has the same answer,
 //! and what was found by ordinal stays right. A read takes the list once, and goes on with what it took.
 

@@ -1,4 +1,4 @@
-//! Conditions on rows. The engine parses nothing: whoever reads text hands it a [`Predicate`].
+//! Conditions on rows. The engine parses nothing: the caller that parses text passes it a [`Predicate`].
 
 use std::fmt;
 use std::sync::Arc;

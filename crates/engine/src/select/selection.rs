@@ -184,7 +184,7 @@ impl Scope {
         for of_piece in of_pieces {
             let column = if of_piece.takes_a_pass() { columns.open_next()? } else { None };
             let (number, range) = (of_piece.number, of_piece.range.clone());
-            // In the order of the sets, whoever found their rows: the same draws take the same rows.
+            // In the order of the sets, with or without an index: the same draws take the same rows.
             let members = of_piece.members(sets, column, interrupt)?;
             let some = members.into_iter().filter(|members| members.len() > 0);
             found.extend(some.map(|members| (number, members, range.clone())));

@@ -73,7 +73,7 @@ pub struct Core {
     /// Calls that write, and jobs that were picked, that are not done yet: closing waits for them.
     pub underway: CallsUnderway,
     next_segment: AtomicU64,
-    /// The segments that somebody may hold, also those that left their table.
+    /// The segments that may be held, also those that left their table.
     segments: parking_lot::Mutex<Vec<Weak<Segment>>>,
     /// Whether the disk has room for them without asking it.
     pub plenty: Plenty,
@@ -199,7 +199,7 @@ impl Core {
     ///
     /// # Errors
     /// `Closed`; in a fork of the process that opened the database `ReadOnly`, if a thread there held the lock at
-    /// the fork: here nobody will free it.
+    /// the fork: no thread here will free it.
     pub fn open_state(&self) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.state_unless_lost()?;
         state.check_open()?;
@@ -208,7 +208,7 @@ impl Core {
 
     /// The state, also of a closed database; in a fork an error if it can never be had.
     pub fn state_unless_lost(&self) -> Result<MutexGuard<'_, State>, Error> {
-        // The process is asked for only where somebody holds the lock: that is a system call.
+        // The process is checked only where the lock is held: that is a system call.
         if let Some(state) = self.state.try_lock() {
             self.note_locked();
             return Ok(state);
@@ -270,7 +270,7 @@ impl Core {
         }
         let waited =
             self.counted_as_waiting(|| self.state_changed.wait_timeout(state, Interrupt::POLL));
-        // Not under the lock: who is asked may wait for somebody who wants it.
+        // Not under the lock: the interrupt may wait for a thread that wants it.
         drop(waited);
         interrupt.check()?;
         Ok(self.state())
@@ -350,7 +350,7 @@ impl Core {
         segments.push(Arc::downgrade(segment));
     }
 
-    /// Has the files of all segments that somebody still holds leased, as those of a reader are: once this
+    /// Has the files of all segments that are still held leased, as those of a reader are: once this
     /// database is closed, another process may write to it. To be called before it may. Where no lease can be
     /// had, files that another process removes are gone for snapshots, too.
     pub fn lease_segments(&self, nonce: u64) {

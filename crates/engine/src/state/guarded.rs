@@ -53,7 +53,7 @@ pub struct State {
     /// How far sources of rows have been read.
     pub positions: Positions,
     newest: NewestVersion,
-    /// The latest moment at which snapshots were told what had expired, in seconds since 1970.
+    /// The latest time as of which snapshots know what has expired, in seconds since 1970.
     clock: u64,
     /// When rows that expire are looked for again, if some table has such.
     pub next_expiry: Instant,
@@ -337,12 +337,12 @@ impl State {
         self.newest.make(&self.tables, visible, self.clock, &self.work, &self.reads)
     }
 
-    /// Notes runs that have left their table, as somebody may hold them.
+    /// Notes runs that have left their table, as they may still be held.
     pub fn note_left(&mut self, table: TableId, runs: &[Arc<Run>]) {
         self.newest.note_left(table, runs);
     }
 
-    /// What somebody holds of tables as they are or were. O(what is held).
+    /// What is held of tables as they are or were. O(what is held).
     pub fn held(&self) -> Held {
         Held {
             versions: self.newest.held_tables().collect(),
@@ -350,7 +350,7 @@ impl State {
         }
     }
 
-    /// The oldest snapshot that somebody holds, if it is not the newest.
+    /// The oldest snapshot that is held, if it is not the newest.
     pub fn oldest_snapshot(&self) -> Option<OldestSnapshot> {
         self.newest.oldest_held()
     }

@@ -56,7 +56,7 @@ struct Shared {
     expiring: Vec<TableId>,
 }
 
-/// What was handed out in snapshots, while somebody may hold it.
+/// What was handed out in snapshots, while it may be held.
 #[derive(Default)]
 struct HandedOut {
     moments: Vec<Weak<Lsn>>,
@@ -76,7 +76,7 @@ pub struct Replaced {
     tables: Vec<Arc<TableVersion>>,
 }
 
-/// The oldest snapshot that somebody holds.
+/// The oldest snapshot that is held.
 pub struct OldestSnapshot {
     pub lsn: Lsn,
     /// Tables of that moment that are held, also by later snapshots if they have not changed until these.
@@ -173,7 +173,7 @@ impl NewestVersion {
         (self.version.take(), std::mem::take(self))
     }
 
-    /// The oldest snapshot that somebody holds, if it is not the newest. O(snapshots and tables held).
+    /// The oldest snapshot that is held, if it is not the newest. O(snapshots and tables held).
     pub fn oldest_held(&self) -> Option<OldestSnapshot> {
         let newest = self.version.0.load();
         let newest = newest.as_ref().map(|version| Arc::as_ptr(&version.moment));
@@ -192,12 +192,12 @@ impl NewestVersion {
         }
     }
 
-    /// Those of them that somebody holds.
+    /// Those of them that are held.
     pub fn held_runs(&self) -> impl Iterator<Item = (TableId, Arc<Run>)> {
         self.handed_out.runs.iter().filter_map(|(table, run)| Some((*table, run.upgrade()?)))
     }
 
-    /// Tables as they are or were, that somebody holds.
+    /// Tables as they are or were that are held.
     pub fn held_tables(&self) -> impl Iterator<Item = Arc<TableVersion>> {
         self.handed_out.tables.iter().filter_map(Weak::upgrade)
     }

@@ -15,7 +15,7 @@ use crate::pieces::run::Run;
 use crate::state::expiring::Expiring;
 use crate::state::put_off::PutOff;
 
-/// A piece in its list; `taken` while somebody makes a larger one of it.
+/// A piece in its list; `taken` while a job makes a larger one of it.
 pub struct Slot<T> {
     pub piece: Arc<T>,
     pub taken: bool,

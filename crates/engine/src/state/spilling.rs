@@ -26,7 +26,7 @@ pub struct Spilling {
     looks_again: bool,
 }
 
-/// What somebody holds.
+/// What is held of tables.
 pub struct Held {
     /// Tables as they are or were.
     pub versions: Vec<Arc<TableVersion>>,

@@ -63,7 +63,7 @@ pub struct TableVersion {
     pub passed: ResolvedSelections,
     /// What all reads may hold together.
     pub reads: Arc<ReadMemory>,
-    /// Whether all pieces listed all sets when somebody wanted to know.
+    /// Whether all pieces listed all sets when this was first asked.
     pub lists_every_set: OnceLock<bool>,
 }
 

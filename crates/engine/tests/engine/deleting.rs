@@ -38,7 +38,7 @@ fn rollup() -> Merge {
     Merge::Rollup(RollupSpec::default().metric("n", Metric::Count))
 }
 
-/// Rows with an even id, told by a look at each.
+/// Rows with an even id, found by testing each.
 #[derive(Debug)]
 struct Even([String; 1]);
 

@@ -1,5 +1,5 @@
 //! Estimates that stop at a width read no more rows than that takes: what is known, small or cannot be had by drawing is read,
-//! and is exact. Told by counts of rows.
+//! and is exact. Counts of rows show it.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use drillcore::*;
 use crate::fixtures::{named, schema_of};
 
 const ROWS: i64 = 1_000_000;
-/// A scan costs as much as so many draws: half of the rows are in memory, half on disk.
+/// The number of draws that cost as much as a scan: half of the rows are in memory, half on disk.
 const SCAN_DRAWS: u64 = ROWS as u64 / 2 / 128 + ROWS as u64 / 2 / 1_024;
 
 fn kinds_spec(merge: Merge) -> TableSpec {
@@ -389,7 +389,7 @@ fn a_value_that_is_not_finite_is_no_reason_to_draw_for_ever() {
     assert_eq!(found.aggregates[0].intervals[0].value, f64::INFINITY);
 }
 
-/// As with a seed: the first rows drawn are the same, whatever stops the drawing and whoever looks.
+/// As with a seed: the first rows drawn are the same, whatever stops the drawing, with a watcher and without.
 #[test]
 fn a_seed_draws_the_same_rows_whatever_stops_them() {
     let (_folder, _db, table) = table(with_a_small_set);

@@ -1,4 +1,4 @@
-//! An opening that is refused changes nothing: what is mended or put back opens again.
+//! An opening that is refused changes nothing: once the files are repaired or put back, the database opens again.
 
 use std::collections::BTreeMap;
 use std::path::Path;

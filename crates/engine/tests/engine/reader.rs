@@ -1,4 +1,4 @@
-//! Readers beside a writer: they see complete commits in order, move on when told, and never lose a file
+//! Readers beside a writer: they see complete commits in order, move on when refreshed, and never lose a file
 //! that they read.
 
 use std::sync::Arc;
@@ -234,7 +234,7 @@ fn a_snapshot_of_a_closed_database_keeps_its_files_from_the_next_writer() {
     db.compact().unwrap();
     assert_eq!((commits(&table.snapshot().unwrap()), files()), (vec![100, 100, 100], 1));
     db.close().unwrap();
-    assert_eq!(files(), 1, "nobody holds anything");
+    assert_eq!(files(), 1, "nothing is held");
 }
 
 /// A writer with a tiny budget appends, flushes, merges, compacts and reopens without pause; two readers

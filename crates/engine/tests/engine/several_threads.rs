@@ -254,7 +254,7 @@ fn rows_of_one_key_are_one_partition() {
     assert_eq!(scanned(&snapshot, &threads), scanned(&snapshot, &one));
 }
 
-/// An interrupt that notes which threads ask, and stops when told to.
+/// An interrupt that notes which threads ask, and stops once a test sets it.
 #[derive(Default)]
 struct Asked {
     threads: Mutex<HashSet<ThreadId>>,

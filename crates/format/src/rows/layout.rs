@@ -270,7 +270,7 @@ impl Layout {
         Rows::new(batch.num_rows(), None, values).with_keys(keys, codes.map(Arc::new))
     }
 
-    /// Whether rows can be tombstones, told by their first value, a bool.
+    /// Whether rows can be tombstones. Their first value, a bool, shows it.
     pub fn has_tombstones(&self) -> bool {
         matches!(self.shared.schema.merge, MergePolicy::Upsert { .. })
     }

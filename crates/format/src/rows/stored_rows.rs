@@ -33,7 +33,7 @@ const OVERFULL: &str = "parts have the same types, and strings that fit an array
 
 /// Some rows of a table, or some columns of them.
 ///
-/// Rows do not know which columns they hold: whoever passes them on says so by the
+/// Rows do not know which columns they hold: the caller that passes them on says so by the
 /// [`Projection`] they were made with. The strings of one `Rows` stay below 2 GiB a column.
 #[derive(Debug, Clone)]
 pub struct Rows {

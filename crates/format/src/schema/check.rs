@@ -15,7 +15,7 @@ use crate::widening::is_wider;
 impl TableSchema {
     /// What is wrong with the shape. `create_table` makes none that fails, nor do added columns. O(columns).
     ///
-    /// Indexes lie within the columns, which whoever made the schema has seen to.
+    /// Expects that indexes lie within the columns, which the maker of the schema ensures.
     pub fn check(&self) -> Result<(), String> {
         let fields = self.columns.fields();
         check_columns(fields)?;

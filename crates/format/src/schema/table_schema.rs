@@ -409,7 +409,7 @@ mod tests {
         let wider = made.with_column(Arc::new(field("added")));
         assert_eq!(wider.merge, MergePolicy::Upsert { declared: 2 });
         let made_wide = TableSchema { merge: MergePolicy::Upsert { declared: 3 }, ..wider.clone() };
-        // Whoever makes the table if it is missing names the columns of today.
+        // A caller that makes the table if it is missing names the columns of today.
         assert!(wider.widens(&made) && wider.widens(&made_wide) && !made.widens(&made_wide));
         for schema in [made, wider, made_wide] {
             let mut bytes = assert_reads_back(&schema);

@@ -13,7 +13,7 @@ use arrow_schema::DataType;
 
 use crate::key::fixed::{Fixed, with_fixed_type};
 
-/// A string's bounds are cut to so many bytes; incrementing the last character can add up to three.
+/// A string's bounds are cut to this many bytes; incrementing the last character can add up to three.
 const STRING_BYTES_MAX: usize = 32;
 /// Bytes of a string bound as far as they can be foreseen.
 const STRING_BYTES_USUAL: usize = 16;

@@ -7,7 +7,7 @@ use crate::pick::Pick;
 use crate::rows::{Layout, Rows};
 use crate::statistics_page::statistics_layout::{StatisticsLayout, ZoneSpan};
 
-/// A zone covers at least so many bytes of blocks for each byte of its bounds, written plainly: statistics
+/// A zone covers at least this many bytes of blocks for each byte of its bounds, written plainly: statistics
 /// stay a small share of a segment, however many columns there are and however few rows a block has.
 const BLOCK_BYTES_PER_BOUND_BYTE: usize = 8;
 

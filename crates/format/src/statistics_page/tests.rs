@@ -34,7 +34,7 @@ fn layout_of(columns: Vec<Field>, key: Vec<usize>) -> Layout {
     Layout::new(&TableSchema::new(columns, key))
 }
 
-/// Rows as they come in, in blocks of so many rows and bytes, and the page of their zones.
+/// The page of zones of rows as they come in, in blocks with the given numbers of rows and bytes.
 fn written(layout: &Layout, batches: &[&Rows], blocks: &[(usize, usize)]) -> Vec<u8> {
     let mut builder = StatisticsPageBuilder::new(layout);
     for rows in batches {

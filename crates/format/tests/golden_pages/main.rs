@@ -142,7 +142,7 @@ fn edits_of(manifest: &[u8]) -> Vec<Vec<Edit>> {
     payloads.into_iter().map(|(_, payload)| decode_edits(payload).unwrap()).collect()
 }
 
-/// Edits of each kind, with a rollup table of so many declared dimensions.
+/// Edits of each kind, with a rollup table of `declared` dimensions.
 fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
     let columns = Arc::new(Schema::new(vec![
         Field::new("carrier", DataType::Utf8, false),

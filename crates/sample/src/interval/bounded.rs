@@ -62,7 +62,7 @@ impl BoundedNumbers {
         BoundedNumbers { bounds, numbers: Vec::new(), zeros: 0.0 }
     }
 
-    /// The same with so many zeros among them, for one look: in a sequence, it counts when each was drawn. `count` is how many
+    /// The same with `zeros` zeros among them, for one look: in a sequence, it counts when each was drawn. `count` is how many
     /// numbers were pushed, kept or not.
     pub(super) fn zero_filled(&self, count: u64, zeros: u64) -> BoundedNumbers {
         let Bounds { low, high } = self.bounds;

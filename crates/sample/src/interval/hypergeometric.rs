@@ -1,4 +1,4 @@
-//! The shares under which so many hits among the draws are not too unlikely: the exact test of Clopper and Pearson
+//! The shares under which the number of hits among the draws is not too unlikely: the exact test of Clopper and Pearson
 //! (1934), for draws without replacement.
 //!
 //! A candidate share is refuted from below if it gives as many hits as were met, or more, a chance of at most half its
@@ -60,7 +60,7 @@ impl Urn {
         sum > limit
     }
 
-    /// Logarithm of the chance of exactly these hits, if so many of the urn are hits and misses.
+    /// Logarithm of the chance of exactly these hits, if the urn has `urn_hits` hits and `urn_misses` misses.
     pub fn ln_chance(&self, urn_hits: f64, urn_misses: f64) -> f64 {
         let (hits, misses) = (self.hits as f64, self.misses as f64);
         let all = urn_hits + urn_misses;

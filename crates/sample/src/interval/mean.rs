@@ -15,13 +15,13 @@ pub const SEQUENCE_COUNT_MIN: u64 = 100;
 /// Of fewer numbers than this no heavy tail is noted: chance alone makes some skewed.
 const NOTED_COUNT_MIN: u64 = 30;
 
-/// From so many numbers on t gives way to bounds because of their skewness. Of fewer, bounds cost more width than t lacks.
+/// From this many numbers on, t gives way to bounds because of their skewness. Of fewer, bounds cost more width than t lacks.
 const T_SKEWNESS_COUNT_MIN: u64 = 1_000;
 
 /// As many numbers as this times their squared skewness are enough for t (Cochran 1977, section 2.15).
 const T_SKEWNESS_FACTOR: f64 = 25.0;
 
-/// If unmet rows could move the mean by more than so many half widths, t gives way to bounds.
+/// If unmet rows could move the mean by more than this many half-widths, t gives way to bounds.
 const T_REACH_MAX: f64 = 10.0;
 
 /// The mean over the rows of a group, from the numbers `m` met among the draws: Student's t.

@@ -620,7 +620,7 @@ fn a_query_can_be_stopped() {
     let db = database(3000);
     let asked = Arc::new(AtomicU64::new(0));
     let counter = asked.clone();
-    // Told to stop the third time that it asks.
+    // Stops the third time that the query asks.
     let interrupt = Interrupt::new(Arc::new(move || counter.fetch_add(1, Ordering::Relaxed) >= 2));
     let options = QueryOptions { interrupt, ..Default::default() };
     // An operator that does not stop by itself for a long time.

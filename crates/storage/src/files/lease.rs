@@ -7,8 +7,8 @@
 //! either seen as leased or not in the manifest that the reader found.
 //!
 //! A lease on a *moment* also names a commit: the manifest of the version, and the log up to there, stay for readers that open the
-//! same moment while it is held. Who opens one takes a lease on everything, looks whether somebody [holds](is_held) it, and
-//! only then takes a lease of its own: so two of them never take each other for its holder.
+//! same moment while it is held. A reader that opens one takes a lease on everything, looks whether a lease [holds](is_held)
+//! it, and only then takes one of its own: so two readers never take each other for its holder.
 //!
 //! Cleaning up never fails a writer. A lease whose lock cannot be tried (it is of another user, or no file at
 //! all) counts as held, a file that cannot be removed is tried again later, and both are reported.
@@ -264,7 +264,7 @@ fn held_by(name: &str) -> Option<Held> {
 pub struct DeferredRemovals {
     directory: Arc<dyn Directory>,
     waiting: Mutex<Waiting>,
-    /// Held by whoever removes files.
+    /// Held by the thread that removes files.
     sweeping: Mutex<Sweeping>,
 }
 
@@ -300,7 +300,7 @@ pub struct RemovalReport {
     pub bytes: u64,
     /// Leases that could not be tried, and therefore count as held: a message each.
     pub untried_leases: Vec<String>,
-    /// Files that nobody needs and that could not be removed: a message each.
+    /// Files that are not needed and could not be removed: a message each.
     pub unremoved_files: Vec<String>,
 }
 
@@ -324,8 +324,8 @@ impl DeferredRemovals {
         self.waiting().files.push(file);
     }
 
-    /// Removes the files that nobody needs any more, as far as the system lets it. Where another thread is at
-    /// it, that one does.
+    /// Removes the files that are no longer needed, as far as the system lets it. If another thread is removing
+    /// files, that one does.
     pub fn sweep(&self) {
         self.waiting().asked += 1;
         self.sweep_if_asked();
@@ -456,7 +456,7 @@ mod tests {
         };
         let exists = |name: &str| directory.list().unwrap().contains(&name.to_string());
         defer("a", at(1));
-        assert!(!exists("a"), "nobody reads");
+        assert!(!exists("a"), "no lease needs it");
 
         let opening = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, 1).unwrap();
         let reading = Lease::take(directory.clone(), at(3), 2).unwrap();

@@ -1,7 +1,7 @@
 //! Open files within a budget of file descriptors.
 //!
-//! A process may hold so many files open at once, often 256 or 1,024 for everything it does, and a database may
-//! have more segments than that. [`OpenFiles`] is a door to a directory whose files stay open only while there is
+//! A process may hold a limited number of files open at once, often 256 or 1,024 for everything it does, and a database
+//! may have more segments than that. [`OpenFiles`] is a door to a directory whose files stay open only while there is
 //! room. Reading a file that was closed opens it again, by its name, and closes one that was not read for some
 //! time (second chance, or CLOCK: Corbató, 1968). Where the system has no descriptor left, whatever needs one, also a new file, a
 //! listing or a lock, first has all databases of the process close what is not being read, and tries again.
@@ -26,7 +26,7 @@ use crate::files::reads::{ReadBytes, ReadRequest, TakeRead};
 
 /// The files of one database may take this share of the descriptors of the process ...
 const SHARE: u64 = 4;
-/// ... and so many in any case ...
+/// ... and at least this many ...
 const LEAST: usize = 8;
 /// ... and no more, so that closing one stays cheap.
 const MOST: usize = 4096;
@@ -363,7 +363,7 @@ impl Pool {
         open.len() < before
     }
 
-    /// Closes the file for all but those who read it at the moment, unless somebody looks at it just now.
+    /// Closes the file for all but the reads under way, unless its slot is locked at the moment.
     fn close(&self, file: &PooledFile) -> bool {
         let Some(mut slot) = file.open.try_lock() else { return false };
         if let Some(open) = slot.take().filter(|open| Arc::strong_count(open) > 1) {

@@ -1,7 +1,7 @@
 //! Who may use the files of a directory: its owner, and whom the directory's own permissions let in.
 //!
 //! A new file belongs to the owner and the group of its directory, as far as this process may give it away: a
-//! superuser can, so what `sudo` leaves behind is in nobody's way. A group, or all others, may read a file if they may read the
+//! superuser can, so what `sudo` leaves behind is in no user's way. A group, or all others, may read a file if they may read the
 //! directory, and write it if they may write the directory and no sticky bit keeps them from other users' files. So
 //! `chmod g+rx` on the directory, before the database is made, lets a group read it. The umask is not asked: it says
 //! nothing about the directory.
@@ -32,7 +32,7 @@ impl FileAccess {
         FileAccess::of(folder, |mode| mode & OTHERS_READ | writers(mode))
     }
 
-    /// Of an empty file that is there to be locked. Whoever can open it can lock it, so only those may who can
+    /// Of an empty file that is there to be locked. A process that can open it can lock it, so only those may that can
     /// make such a file themselves: a writer tries the locks of its readers.
     pub fn of_lock(folder: &File) -> io::Result<FileAccess> {
         FileAccess::of(folder, |mode| (mode & OTHERS_WRITE) << 1 | writers(mode))

@@ -11,7 +11,7 @@ const TRIES_AT_ONCE: u32 = 32;
 
 /// How far a step of the log has come, and whose turn it is to take it further.
 ///
-/// Whoever comes first does the work for all commits that are there. Those who come meanwhile wait, and go on together once
+/// The first thread does the work for all commits that are there. Threads that come meanwhile wait, and go on together once
 /// their commit is done. If it is not, one of them takes the next turn.
 #[derive(Debug, Default)]
 pub struct Turns {

@@ -1,6 +1,6 @@
 //! The write-ahead log: every commit, in LSN order, until its rows are in segments.
 //!
-//! A commit is first *enqueued* (in memory, in LSN order) and then *written through*. Whoever writes first takes all frames
+//! A commit is first *enqueued* (in memory, in LSN order) and then *written through*. The thread that writes first takes all frames
 //! that wait, so threads that commit together share one write. A sync, where it is needed, is a second step, also taken by
 //! one for all, and the writes of others go on beside it. A log that failed to write or to sync is finished: what its file
 //! holds is unknown, so it refuses all that follows.
@@ -37,7 +37,7 @@ const SMALL_FILES_MAX: u64 = 64;
 pub struct LogOptions {
     /// Whether a commit that is written through is on stable storage.
     pub sync: bool,
-    /// A number that no other opening uses, so that what its files hold is told apart from what was there before.
+    /// A number that no other opening uses, which distinguishes what its files hold from what was there before.
     pub nonce: u32,
     /// A file is full once it is larger than this.
     pub file_bytes: u64,
@@ -49,7 +49,7 @@ impl LogOptions {
         LogOptions { sync, nonce, file_bytes: 16 << 20 }
     }
 
-    /// The log's thread works once for so many bytes of a file.
+    /// The log's thread works once per this many bytes of a file.
     fn upkeep_bytes(&self) -> u64 {
         self.file_bytes / 2
     }
@@ -102,14 +102,14 @@ struct Log {
     last: Lsn,
     begun: u32,
     failure: Option<String>,
-    /// The failure, as long as no call was told of it.
+    /// The failure, as long as no call has returned it.
     untold: Option<StorageError>,
 }
 
 struct OpenFile {
     writer: Arc<dyn WriteFile>,
     frames: FrameWriter,
-    /// The log's thread works once the file has so many bytes.
+    /// The log's thread works once the file has this many bytes.
     upkeep_at: u64,
 }
 
@@ -497,10 +497,10 @@ impl Shared {
     fn keep_up(&self, last: Lsn) {
         match self.synced.reach(last, || self.sync()) {
             Ok(()) => {}
-            // A call was told of it.
+            // A call has returned the failure.
             Err(StorageError::LogFailed { .. }) => return,
             Err(error) => {
-                // The next commit is told, or else the close.
+                // The next commit returns it, or else the close.
                 self.log().untold = Some(error);
                 return;
             }

@@ -1,4 +1,4 @@
-//! The dictionary of a column of a segment, for as long as somebody uses it.
+//! The dictionary of a column of a segment, for as long as it is used.
 
 use std::sync::{Arc, OnceLock, Weak};
 

@@ -36,8 +36,8 @@ type PageKey = (SegmentId, u64, PageKind);
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
 /// The part of the share for pages that describe rows which may be taken before anything asks for one.
 const EARLY_SHARE: u64 = 4;
-/// The cache makes room for so many entries beforehand at most, whatever the budget; more come in
-/// nevertheless.
+/// The most entries that the cache makes room for beforehand, whatever the budget; it may come to have
+/// more.
 const ENTRIES_FORESEEN_MAX: u64 = 1 << 20;
 /// The cache is cut into shards of at least this size, which have a lock each, so that readers seldom meet at one: not even
 /// where the system takes the processor from one who holds it. A shard keeps no page that is longer than it, so those for what
@@ -67,7 +67,7 @@ pub struct PageCache {
     closed_files: Arc<ClosedFiles>,
 }
 
-/// A part of a cache's budget for index pages that somebody else holds, given back when this is dropped.
+/// A part of a cache's budget for index pages that are held elsewhere, given back when this is dropped.
 pub(crate) struct ResidentShare {
     cache: Arc<PageCache>,
     bytes: u64,

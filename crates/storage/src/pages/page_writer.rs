@@ -92,7 +92,7 @@ impl PageWriter {
         self.pending.resize((padded - self.written) as usize, 0);
     }
 
-    /// For pages that somebody else lays out for [`PageWriter::position`]: they are appended to this.
+    /// For pages that a caller lays out for [`PageWriter::position`]: they are appended to this.
     pub fn pending(&mut self) -> &mut Vec<u8> {
         &mut self.pending
     }

@@ -1,7 +1,7 @@
 //! Loads under way, each shared by all who want the same thing.
 //!
-//! Whoever wants a page first loads it; who wants it before that is over waits, and gets what came of it, the error
-//! too. So a page that cannot be read costs each of its readers the time of a read or two, however many they are.
+//! The first thread that wants a page loads it; threads that want it before that is over wait, and get the page, or
+//! the error. So a page that cannot be read costs each of its readers the time of a read or two, however many they are.
 //! A page is shared until the last of those who waited for it has taken it, which on a busy machine is some time after it
 //! came: who wants it meanwhile gets it, too. Nothing is kept beyond that, and nothing of a load that failed: later
 //! readers try anew.
@@ -79,7 +79,7 @@ enum Role<'a, K: Hash + Eq + Copy, V: Clone> {
     Waits(Waiting<'a, K, V>),
 }
 
-/// Loads for all. However that ends, nobody is left waiting.
+/// Loads for all. However that ends, no thread is left waiting.
 struct Loading<'a, K: Hash + Eq + Copy, V: Clone> {
     loads: &'a SharedLoads<K, V>,
     key: K,
@@ -154,7 +154,7 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
                 results[position] = match waiting.load.wait(patience_ends) {
                     Some(End::Loaded(loaded)) => Some(Ok(loaded)),
                     Some(End::Failed(error)) => Some(Err(error)),
-                    // Somebody else has to load.
+                    // Another thread has to load.
                     Some(End::Abandoned) => None,
                     None => self.overtake(keys[position], &waiting.load).map(|mut own| {
                         let mut ended = None;
@@ -178,8 +178,8 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
         self.under_way[part].lock()
     }
 
-    /// Takes the place of a load that is late: who comes from now on waits for this one. `None` if it ended after all, or somebody
-    /// was faster.
+    /// Takes the place of a load that is late: threads that come from now on wait for this one. `None` if it ended after all, or
+    /// another thread was faster.
     fn overtake(&self, key: K, late: &Arc<Load<V>>) -> Option<Loading<'_, K, V>> {
         let mut under_way = self.part(&key);
         let shared = under_way.get_mut(&key).filter(|shared| Arc::ptr_eq(&shared.load, late))?;

@@ -45,7 +45,7 @@ pub fn check_resident(
 }
 
 /// What is wrong with an index page, beside what the summary says of it and the ordinals that it should have, in a
-/// segment of so many bytes. O(weight columns).
+/// segment of a given length. O(weight columns).
 pub fn check_index_page(
     page: &IndexPage,
     number: usize,

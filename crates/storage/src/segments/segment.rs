@@ -209,7 +209,7 @@ impl Segment {
         }
     }
 
-    /// Holds a lease under which the segment and its set index may be read, for as long as somebody does, or
+    /// Holds a lease under which the segment and its set index may be read, for as long as they are, or
     /// until it is given another one.
     pub fn keep_leased(&self, lease: &Arc<Lease>) {
         self.file.keep_leased(lease);

@@ -44,7 +44,7 @@ pub fn read_ahead<'i, T: Sync, R: Send, E>(
         let (read, bytes) = (&read, &bytes);
         let ahead = move || {
             let rest = block_windows(items, bytes).skip(1);
-            // Nobody is there to take it once the caller wants no more.
+            // The receiver is gone once the caller wants no more.
             rest.map(read).map(|wave| sender.send(wave)).take_while(Result::is_ok).for_each(drop);
         };
         let ahead = Builder::new().name("drillcore-read-ahead".into()).spawn_scoped(scope, ahead);

@@ -1,7 +1,7 @@
 //! Files of a database as parts: their frames and pages, without checksums.
 //!
 //! [`assemble`] writes each page at the place where it comes to lie, and each frame, with the checksums that belong to it;
-//! [`take_apart`] does the reverse with files of the store. So a mutation of the parts is a file that somebody else made up.
+//! [`take_apart`] does the reverse with files of the store. So a mutation of the parts is a crafted file with right checksums.
 
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore_format::file_tail::{FileKind, FileTail, TAIL_BYTES};

@@ -43,7 +43,7 @@ impl OfDamage for Error {
             | ErrorKind::Unsupported
             | ErrorKind::OutOfRange
             | ErrorKind::TooFewRows => true,
-            // Maintenance came upon the damage first, and the first error is told.
+            // Maintenance came upon the damage first, and later calls report that error.
             ErrorKind::ReadOnly => !self.to_string().contains("panicked"),
             // A file that is named and not there.
             ErrorKind::Io => self.to_string().contains("cannot open"),

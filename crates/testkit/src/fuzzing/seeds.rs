@@ -84,7 +84,7 @@ const FOLDERS: [Folder; 11] = [
 
 /// Rows of a batch.
 const BATCH_ROWS: u64 = 14;
-/// So many equal rows are more than a chunk of a posting list holds.
+/// More equal rows than a chunk of a posting list holds.
 const LARGE_SET_ROWS: usize = 300;
 /// When named snapshots are taken, in seconds since 1970: the same files come out at any time of day.
 const CLOCK: u64 = 1_700_000_000;

@@ -47,7 +47,7 @@ fn normal(id: i64) -> f64 {
     radius * (std::f64::consts::TAU * rng.unit_f64()).cos()
 }
 
-/// One row in so many is worth more than all others together.
+/// One row in `one_in` is worth more than all others together.
 fn rare(id: i64, one_in: u64) -> f64 {
     let is_rare = Rng::keyed(id as u64, 13).below(one_in) == 0;
     if is_rare { 2.0 * one_in as f64 } else { chance(id) }
@@ -135,7 +135,7 @@ fn average(name: &str, by: Option<&str>, stop: Stop, run: u64) -> EstimateReques
     }
 }
 
-/// Up to so many draws.
+/// The most draws.
 const DRAWS_MAX: u64 = 8_000;
 
 /// What there is once every interval is as narrow as a share of its value, or at the end. A watcher stops it, as

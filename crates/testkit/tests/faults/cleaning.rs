@@ -11,7 +11,7 @@ use drillcore::*;
 use drillcore_testkit::deadline::wait_until;
 use drillcore_testkit::numbered_batches::{TABLES, append, create_tables, last_batches};
 
-/// A folder that refuses to do what only cleaning up asks of it, while it is told to.
+/// A folder that refuses what only cleaning up asks of it, while a test says so.
 struct RefusingDirectory {
     inner: LocalDirectory,
     refuses: Arc<AtomicBool>,

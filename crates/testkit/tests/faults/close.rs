@@ -66,7 +66,7 @@ fn a_database_closed_beside_its_users_can_be_opened_at_once_and_has_all_they_wer
                 let database = Database::open(folder.path(), options(durability))
                     .unwrap_or_else(|error| panic!("{durability:?}, round {round}: {error}"));
                 create_tables(&database).unwrap();
-                // The users of the round before have been told by now, or are about to be.
+                // The users of the round before have seen the close by now, or are about to.
                 for (writer, left) in leaving.drain(..) {
                     let left: std::thread::ScopedJoinHandle<'_, u64> = left;
                     acknowledged.insert(writer, left.join().unwrap());

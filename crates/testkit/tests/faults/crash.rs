@@ -28,7 +28,7 @@ use drillcore_testkit::repetitions::repetitions;
 /// The one writer of the script.
 const WRITER: i32 = 1;
 
-/// What the script was told.
+/// What calls of the script returned.
 #[derive(Debug, Default)]
 struct Told {
     /// The last batch whose append returned.
@@ -458,7 +458,7 @@ fn a_disk_that_fails_under_background_work_neither_hangs_nor_panics_nor_loses_a_
             };
             let writers = [0, 1].map(|writer| std::thread::spawn(write(writer)));
             let numbers = writers.map(|writer| writer.join().unwrap() as u64);
-            // A failed removal of a file that nobody needs any more is no failure.
+            // A failed removal of a file that is no longer needed is no failure.
             check(&database, database.flush(), &mut false);
             last_batches(&database.snapshot().unwrap());
             numbers

@@ -16,7 +16,7 @@ use drillcore_testkit::writing_calls::{ROWS, WRITING_CALLS, batch, prepare};
 /// Far more than a call takes to end that wants to.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// An interrupt that stops once it is told to.
+/// An interrupt that stops once its flag is set.
 fn interrupt() -> (Interrupt, Arc<AtomicBool>) {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = stop.clone();

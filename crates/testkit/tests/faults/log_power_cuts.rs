@@ -23,9 +23,9 @@ struct Lives {
     directory: FaultDirectory,
     /// Payloads by LSN, from 1 on, as far as a log may hold them.
     commits: Vec<Vec<u8>>,
-    /// So many of them must be there after a kill, ...
+    /// How many of them must be there after a kill, ...
     acknowledged: usize,
-    /// ... and so many after a power cut.
+    /// ... and how many after a power cut.
     durable: usize,
     /// The log is needed from this LSN on.
     needed_from: u64,

@@ -147,7 +147,7 @@ fn a_full_disk_refuses_what_does_not_fit_and_takes_it_once_there_is_room() {
         check_writable(&database);
         assert_eq!(of_table(&database, "t").rows, appended);
 
-        // Somebody else takes what was left; no flush under way gives any of it back.
+        // Another process takes what was left; no flush under way gives any of it back.
         let hold = database.hold_maintenance();
         wait_until("background work has ended", || {
             let before = used_bytes(&directory);

@@ -73,7 +73,7 @@ fn run_script(directory: &FaultDirectory, merge: &Merge, told: &mut Told) -> Res
     database.close()
 }
 
-/// One more than told, of each: the call that failed may have reached the disk.
+/// One more than acknowledged, of each: the call that failed may have reached the disk.
 fn check(database: &Database, merge: &Merge, told: &Told) {
     let Ok(table) = database.table("t") else {
         assert!(!told.has_table);

@@ -18,7 +18,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 struct Told {
     has_table: bool,
     rows: i64,
-    /// The last two states of the index: what was told, and what may be told instead.
+    /// The last two states of the index: what a call returned, and what may be there instead.
     indexed: Vec<IndexedSetsStats>,
 }
 
@@ -78,7 +78,7 @@ fn run_script(directory: &FaultDirectory, told: &mut Told) -> Result<()> {
     database.close()
 }
 
-/// Nine more than told: the call that failed may have reached the disk.
+/// Nine more than acknowledged: the call that failed may have reached the disk.
 fn check(database: &Database, told: &Told) {
     let Ok(table) = database.table("t") else {
         assert!(!told.has_table);

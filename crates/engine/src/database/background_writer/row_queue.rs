@@ -263,7 +263,7 @@ impl Queue {
         if !interrupt.may_stop() {
             return Ok(self.changed.wait(state));
         }
-        // Not under the lock: who is asked may wait for somebody who wants it.
+        // Not under the lock: the interrupt may wait for a thread that wants it.
         drop(self.changed.wait_timeout(state, Interrupt::POLL));
         interrupt.check()?;
         Ok(self.state.lock())

@@ -2,8 +2,8 @@
 //!
 //! By itself each has the confidence asked for. *Together* they share the chance to be wrong: first the things
 //! that are estimated, then the groups of each. That is Bonferroni's division, valid whatever depends on
-//! what, as long as nobody divides by a number that the draws decided. Groups nobody knew before are such a
-//! number, so there:
+//! what, as long as the division is by a number that does not depend on the draws. The number of groups that the draws
+//! found does, so there:
 //!
 //! - counts are judged by [`group_share`](drillcore_sample::interval::group_share), which needs no number of groups;
 //! - averages, and what else is made of the numbers of a group, are divided by the groups met. Given which draw belongs to which group, the numbers drawn of each are a

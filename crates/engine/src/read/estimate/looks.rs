@@ -27,7 +27,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// The estimate after so many draws. All is exact once every row was drawn or scanned.
+    /// The estimate after a number of draws. All is exact once every row was drawn or scanned.
     pub fn estimate(
         &mut self,
         plan: &EstimatePlan,

@@ -29,7 +29,8 @@ const SET_ROWS_PER_DRAW: u64 = 4;
 /// Draws are worth it where reading all rows costs at least this many times as much.
 const SCAN_SHARE: f64 = 2.0;
 
-/// A group of which so many rows were drawn, and no value among them, holds up nothing: a share of 1 % of its rows may have one.
+/// Once this many rows of a group were drawn without a value among them, the estimate does not wait for the group: up to
+/// 1 % of its rows may have one.
 const NULLS_ENOUGH: u64 = 1_000;
 
 /// An interval that holds at all looks is this much wider than one that is looked at once.

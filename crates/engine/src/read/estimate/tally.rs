@@ -228,7 +228,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Says that all of so many rows were read, those that belong to no group among them.
+    /// Notes that all `rows` rows were read, including those that belong to no group.
     pub fn end_scan(&mut self, rows: u64) {
         self.scanned = rows;
         self.is_scanned = true;
@@ -264,7 +264,7 @@ impl Tally {
         (self.all_known || self.by.is_empty()).then_some(self.groups.len())
     }
 
-    /// The groups of which at least so many values were drawn.
+    /// The groups of which at least `count_min` values were drawn.
     pub fn groups_with(&self, slot: usize, count_min: u64) -> impl Iterator<Item = usize> + '_ {
         (0..self.groups.len()).filter(move |&group| self.count(group, slot) >= count_min)
     }

@@ -101,7 +101,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
     remove_unfinished(directory.as_ref())?;
     let version = manifest.version();
     // An orphan that a reader still needs keeps its name.
-    // A number that no database gets to was made up by somebody else.
+    // A number that no database reaches was made up, and is ignored.
     let numbers = orphans.names().iter().filter_map(|name| Some(file_of(name)?.1.0));
     let taken = numbers.filter(|number| *number < u64::from(u32::MAX)).max();
     let unused = taken.map_or(next_segment, |taken| next_segment.max(SegmentId(taken + 1)));

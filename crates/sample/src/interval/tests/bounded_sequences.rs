@@ -19,7 +19,7 @@ const N_OPT: u64 = 10_000;
 /// A row of the population: the number that it holds, if it is of the group and not null.
 type Row = Option<f64>;
 
-/// Rows of which one in so many is worth 1,000, and others up to 1.
+/// Rows of which one in `one_in` is worth 1,000, and others up to 1.
 fn rare(one_in: u64) -> impl Fn(&mut Rng) -> f64 {
     move |rng| if rng.below(one_in) == 0 { 1_000.0 } else { rng.unit_f64() }
 }
@@ -28,7 +28,7 @@ fn rows(numbers: Vec<f64>) -> Vec<Row> {
     numbers.into_iter().map(Some).collect()
 }
 
-/// The same with all but one in so many taken away: nulls, rows of other groups, rows that fail a condition.
+/// The same with all but one in `one_in` taken away: nulls, rows of other groups, rows that fail a condition.
 fn one_row_in(one_in: u64, numbers: Vec<f64>) -> Vec<Row> {
     let mut rng = Rng::keyed(SEED, 0x0dd);
     numbers.into_iter().map(|x| (rng.below(one_in) == 0).then_some(x)).collect()
