@@ -18,7 +18,7 @@ The examples assume these two imports.
 from drillcore._native import __version__
 from drillcore.backup import BackupResult, restore
 from drillcore.data import AppendResult, DeleteResult, Rejected, UpdateResult
-from drillcore.database import Database, open
+from drillcore.database import Database
 from drillcore.database_writer import DatabaseWriter
 from drillcore.dict_rows import FailedRow
 from drillcore.errors import (
@@ -47,6 +47,7 @@ from drillcore.errors import (
 from drillcore.estimate import Estimate
 from drillcore.load import LoadResult
 from drillcore.moment import Moment
+from drillcore.opening import open
 from drillcore.rows import Rows
 from drillcore.snapshot import Snapshot, TableSnapshot
 from drillcore.splits import Split

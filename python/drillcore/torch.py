@@ -17,10 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.database import Database, open
+from drillcore.database import Database
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, MissingPackageError
 from drillcore.figures import check_count, check_seed, check_threads
 from drillcore.names import check_columns, check_name, shown
+from drillcore.opening import open
 from drillcore.stream import Refresh, check_ahead, check_batch_size, check_refresh, open_stream
 from drillcore.type_names import type_name
 from drillcore.values import Bounds

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from drillcore import database
+from drillcore import opening
 from drillcore.errors import ClosedError
 from drillcore.spark.collection import Shape
 from drillcore.spark.naming import named
@@ -24,7 +24,7 @@ class HeldDatabase:
         self._lock = threading.Lock()
         self._splits: list[Any] = []
         with named(path):
-            self._reader: Any = database.open(path, read_only=True)
+            self._reader: Any = opening.open(path, read_only=True)
         self._moment = self._reader.moment
         self._is_closed = False
 
@@ -53,7 +53,7 @@ class HeldDatabase:
         if self._is_closed:
             raise ClosedError("the data frame was released by drillcore.spark.release(); load() it again")
         if self._reader is None:
-            self._reader = database.open(self.path, read_only=True, at=self._moment)
+            self._reader = opening.open(self.path, read_only=True, at=self._moment)
         return self._reader
 
     def _keep(self, splits: Sequence[Any]) -> None:
@@ -69,7 +69,7 @@ class NoDatabase:
 
     def __init__(self, path: str, shape: Shape) -> None:
         self.path = path
-        self._database = database.open(":memory:")
+        self._database = opening.open(":memory:")
         shape.create(self._database)
 
     def table(self, name: str) -> Any:

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from drillcore import database
+from drillcore import opening
 from drillcore.errors import ClosedError, Error, InvalidArgumentError, UnsupportedError
 from drillcore.spark.collection import (
     JOBS,
@@ -79,7 +79,7 @@ class CollectionWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def _write(self, directory: str, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
         schema = self.shape.schema
         # Nothing reads the rows before they are whole, so they need no log.
-        with database.open(directory, durability="none", threads=1) as db:
+        with opening.open(directory, durability="none", threads=1) as db:
             table = self.shape.create(db)
             rows = table.append(to_table(first, schema)).rows
             for batch in rest:
@@ -141,7 +141,7 @@ def _new_shape(options: WriteOptions, columns: pa.Schema) -> Shape:
 
 def _try(shape: Shape) -> None:
     """Have the engine refuse a shape now, and not in each task."""
-    with database.open(":memory:") as db:
+    with opening.open(":memory:") as db:
         shape.create(db)
 
 
