@@ -280,6 +280,6 @@ class Altering:
 
     def _named_sets(self, call: str, names: tuple[Any, ...]) -> pa.Array:
         if not names:
-            every = call.replace("_set", "_all_sets")
+            every = call.replace("_sets", "_all_sets")
             raise InvalidArgumentError(f"{call}: give at least one set, or use {every}() for all sets")
         return set_values(list(names), pa.schema(self._native.schema), self._native.set)
