@@ -78,9 +78,9 @@ class Database(AtMoment):
         schema
             A ``pyarrow.Schema``, a dict from column name to type name, or any Arrow data. Type names are
             ``"bool"``, ``"int8"`` to ``"int64"``, ``"uint8"`` to ``"uint64"``, ``"float32"``, ``"float64"``,
-            ``"string"``, ``"date32"``, ``"timestamp[us]"``, ``"timestamp[us, zone]"`` (also in ``s``, ``ms`` and
-            ``ns``), ``"binary"`` and ``"list<string>"``. Columns of the last two types are values only: they cannot
-            be keys, sets, weights or metrics.
+            ``"decimal128(10, 2)"`` (precision and scale), ``"string"``, ``"date32"``, ``"timestamp[us]"``,
+            ``"timestamp[us, zone]"`` (also in ``s``, ``ms`` and ``ns``), ``"binary"`` and ``"list<string>"``. Columns
+            of the last two types are values only: they cannot be keys, sets, weights or metrics.
         key
             The columns that rows are sorted by, most significant first.
         merge

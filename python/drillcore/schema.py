@@ -38,6 +38,9 @@ TYPE_NAMES: dict[str, pa.DataType] = {
 
 _TIMESTAMP = re.compile(r"timestamp\[\s*(s|ms|us|ns)\s*(?:,\s*(?:tz=)?([^\]]+?)\s*)?\]")
 _OFFSET = re.compile(r"[+-]\d\d:\d\d")
+_DECIMAL = re.compile(r"decimal128\(\s*([0-9]{1,9})\s*,\s*(-?[0-9]{1,9})\s*\)")
+
+_DIGITS_MAX = 38
 
 
 def parse_schema(schema: Any) -> pa.Schema:
@@ -54,7 +57,7 @@ def parse_schema(schema: Any) -> pa.Schema:
     InvalidTypeError
         If ``schema`` is none of these.
     InvalidArgumentError
-        If a type name or a time zone is unknown.
+        If a type name or a time zone is unknown, or if a decimal cannot have that precision or scale.
 
     Examples
     --------
@@ -78,7 +81,7 @@ def parse_type(column: str, kind: Any) -> pa.DataType:
     Raises
     ------
     InvalidArgumentError
-        If no type, or no time zone, has that name.
+        If no type, or no time zone, has that name, or if a decimal cannot have that precision or scale.
 
     Examples
     --------
@@ -104,9 +107,24 @@ def parse_type(column: str, kind: Any) -> pa.DataType:
         timestamp = pa.timestamp(matched[1], matched[2])
         _check_zone(column, timestamp)
         return timestamp
-    near = difflib.get_close_matches(kind, [*TYPE_NAMES, "timestamp[us]"], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(TYPE_NAMES)} or timestamp[us, zone]"
+    if matched := _DECIMAL.fullmatch(kind):
+        return _decimal(column, int(matched[1]), int(matched[2]))
+    near = difflib.get_close_matches(kind, [*TYPE_NAMES, "timestamp[us]", "decimal128(10, 2)"], n=1)
+    every = f"{', '.join(TYPE_NAMES)}, timestamp[us, zone] or decimal128(10, 2)"
+    hint = f"did you mean {near[0]!r}?" if near else f"expected {every}"
     raise InvalidArgumentError(f"column {column!r}: unknown type {shown(kind)}; {hint}")
+
+
+def _decimal(column: str, precision: int, scale: int) -> pa.DataType:
+    if not 1 <= precision <= _DIGITS_MAX:
+        raise InvalidArgumentError(
+            f"column {column!r}: the precision of a decimal must be from 1 to {_DIGITS_MAX}, got {precision}"
+        )
+    if not 0 <= scale <= precision:
+        raise InvalidArgumentError(
+            f"column {column!r}: the scale of a decimal must be from 0 to its precision, {precision}, got {scale}"
+        )
+    return pa.decimal128(precision, scale)
 
 
 def _schema_of(data: Any) -> pa.Schema:

@@ -165,6 +165,27 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
         INVALID,
         "did you mean 'int64'",
     ),
+    "a decimal of too many digits": (
+        lambda db, t: db.create_table("x", {"id": "int64", "cost": "decimal128(39, 2)"}, key="id"),
+        INVALID,
+        "column 'cost': the precision of a decimal must be from 1 to 38, got 39",
+    ),
+    "a decimal of no digits": (lambda db, t: t.add_column("cost", "decimal128(0, 0)"), INVALID, "from 1 to 38, got 0"),
+    "a decimal with more places than digits": (
+        lambda db, t: t.add_column("cost", "decimal128(4, 5)"),
+        INVALID,
+        "column 'cost': the scale of a decimal must be from 0 to its precision, 4, got 5",
+    ),
+    "a decimal of a negative scale": (
+        lambda db, t: t.add_column("cost", "decimal128(4, -2)"),
+        INVALID,
+        "must be from 0 to its precision, 4, got -2",
+    ),
+    "a decimal without bits": (
+        lambda db, t: t.add_column("cost", "decimal(10, 2)"),
+        INVALID,
+        "did you mean 'decimal128",
+    ),
     "a type that cannot be stored": (
         lambda db, t: db.create_table("x", pa.schema({"id": pa.list_(pa.int64())}), key="id"),
         INVALID,

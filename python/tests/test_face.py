@@ -6,6 +6,7 @@ import copy
 import pickle
 import re
 from collections.abc import Callable
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +53,16 @@ def test_a_schema_may_be_a_dict_arrow_or_data(database: drillcore.Database) -> N
     for i, schema in enumerate([event_schema(), data, data.to_batches()[0]]):
         table = database.create_table(f"t{i}", schema, key=["ts", "flight"])
         assert table.schema.field("ts").type == pa.timestamp("us", "America/New_York")
+
+
+def test_decimals_have_a_precision_and_a_scale(database: drillcore.Database) -> None:
+    schema = {"id": "int64", "cost": "decimal128(10, 2)", "most": "decimal128(38,0)"}
+    table = database.create_table("t", schema, key="id")
+    assert table.schema.types[1:] == [pa.decimal128(10, 2), pa.decimal128(38, 0)]
+    table.append([{"id": 1, "cost": Decimal("1.25"), "most": 10**38 - 1}])
+    assert table.get(1) == {"id": 1, "cost": Decimal("1.25"), "most": Decimal(10**38 - 1)}
+    table.add_column("tax", "decimal128(3, 3)")
+    assert table.schema.field("tax").type == pa.decimal128(3, 3)
 
 
 def test_every_type_and_null_comes_back_as_it_went_in(database: drillcore.Database) -> None:
