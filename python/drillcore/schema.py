@@ -36,6 +36,21 @@ TYPE_NAMES: dict[str, pa.DataType] = {
     "list<string>": pa.list_(pa.string()),
 }
 
+_USUAL_NAMES = {
+    "int": "int64",
+    "integer": "int64",
+    "long": "int64",
+    "float": "float64",
+    "double": "float64",
+    "str": "string",
+    "text": "string",
+    "datetime": "timestamp[us]",
+    "timestamp": "timestamp[us]",
+    "boolean": "bool",
+    "date": "date32",
+}
+"""Names that other libraries and languages have for types, and those that are meant."""
+
 _TIMESTAMP = re.compile(r"timestamp\[\s*(s|ms|us|ns)\s*(?:,\s*(?:tz=)?([^\]]+?)\s*)?\]")
 _OFFSET = re.compile(r"[+-]\d\d:\d\d")
 _DECIMAL = re.compile(r"decimal128\(\s*([0-9]{1,9})\s*,\s*(-?[0-9]{1,9})\s*\)")
@@ -109,7 +124,9 @@ def parse_type(column: str, kind: Any) -> pa.DataType:
         return timestamp
     if matched := _DECIMAL.fullmatch(kind):
         return _decimal(column, int(matched[1]), int(matched[2]))
-    near = difflib.get_close_matches(kind, [*TYPE_NAMES, "timestamp[us]", "decimal128(10, 2)"], n=1)
+    names = [*TYPE_NAMES, "timestamp[us]", "decimal128(10, 2)"]
+    usual = _USUAL_NAMES.get(kind.lower())
+    near = [usual] if usual else difflib.get_close_matches(kind, names, n=1)
     every = f"{', '.join(TYPE_NAMES)}, timestamp[us, zone] or decimal128(10, 2)"
     hint = f"did you mean {near[0]!r}?" if near else f"expected {every}"
     raise InvalidArgumentError(f"column {column!r}: unknown type {shown(kind)}; {hint}")

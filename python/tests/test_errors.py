@@ -165,6 +165,16 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
         INVALID,
         "did you mean 'int64'",
     ),
+    "a type by its name in Python": (
+        lambda db, t: db.create_table("x", {"id": "int"}, key="id"),
+        INVALID,
+        "unknown type 'int'; did you mean 'int64'",
+    ),
+    "a type by its name in SQL": (
+        lambda db, t: t.add_column("x", "TIMESTAMP"),
+        INVALID,
+        r"did you mean 'timestamp\[us\]'",
+    ),
     "a decimal of too many digits": (
         lambda db, t: db.create_table("x", {"id": "int64", "cost": "decimal128(39, 2)"}, key="id"),
         INVALID,

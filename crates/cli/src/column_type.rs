@@ -22,6 +22,21 @@ const NAMES: [(&str, DataType); 14] = [
 ];
 const LIST: &str = "list<string>";
 
+/// Names that other languages and databases have for types, and those that are meant.
+const USUAL_NAMES: [(&str, &str); 11] = [
+    ("int", "int64"),
+    ("integer", "int64"),
+    ("long", "int64"),
+    ("float", "float64"),
+    ("double", "float64"),
+    ("str", "string"),
+    ("text", "string"),
+    ("datetime", "timestamp[us]"),
+    ("timestamp", "timestamp[us]"),
+    ("boolean", "bool"),
+    ("date", "date32"),
+];
+
 /// The type of a name: "int64", "timestamp[us, UTC]", "decimal128(10, 2)", "list<string>".
 pub fn column_type(text: &str) -> Result<DataType, String> {
     let text = text.trim();
@@ -30,6 +45,10 @@ pub fn column_type(text: &str) -> Result<DataType, String> {
     }
     let plain = NAMES.iter().find(|(name, _)| *name == text).map(|(_, of_name)| of_name.clone());
     plain.or_else(|| timestamp(text)).or_else(|| decimal(text)).ok_or_else(|| {
+        let usual = USUAL_NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+        if let Some((_, meant)) = usual {
+            return format!("unknown type {text:?}; did you mean {meant:?}?");
+        }
         let names = NAMES.iter().map(|(name, _)| *name);
         let others = [LIST, "timestamp[us]", "timestamp[us, UTC]", "decimal128(10, 2)"];
         Error::unknown("type", text, names.chain(others)).to_string()
@@ -81,5 +100,15 @@ mod tests {
         for name in NAMES.iter().map(|(name, _)| *name).chain(others) {
             assert_eq!(type_name(&column_type(name).unwrap()), name);
         }
+    }
+
+    #[test]
+    fn a_name_of_another_language_is_answered_with_the_type_that_is_meant() {
+        for (name, meant) in USUAL_NAMES {
+            let expected = format!("unknown type {name:?}; did you mean {meant:?}?");
+            assert_eq!(column_type(name).unwrap_err(), expected);
+            assert!(column_type(meant).is_ok(), "{meant}");
+        }
+        assert!(column_type("INT").unwrap_err().ends_with("did you mean \"int64\"?"));
     }
 }
