@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import os
+import re
 import secrets
 import threading
 from collections import deque
@@ -34,7 +35,8 @@ Refresh = int | dt.timedelta | None
 AHEAD_MAX = 1_024
 """More batches ahead are a mistake."""
 
-_FEWER = "; draw fewer rows, or allow a smaller sample"
+_ADVICE = re.compile(r"; (draw fewer rows|check the key range, sets and condition), or allow a smaller sample$")
+"""What a sample advises, and a stream cannot do."""
 
 
 class Stream:
@@ -216,7 +218,7 @@ def open_stream(
                 batch_size, selection, weight, replace, False, with_probability, False, seed, names, None
             )
         except TooFewRowsError as error:
-            found = str(error).removesuffix(_FEWER)  # which a stream cannot
+            found = _ADVICE.sub("", str(error))
             raise TooFewRowsError(f"{found}; {advice(snapshot)}") from None
         return Rows(pa.record_batch(rows), Sampling(attempts, resolved))
 

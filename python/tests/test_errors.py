@@ -150,7 +150,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "a sample of a fraction": (lambda db, t: t.sample(1.5), TYPE, "whole number"),
     "a negative limit": (lambda db, t: t.scan(limit=-1), INVALID, "limit"),
     "a sample larger than the table": (lambda db, t: t.sample(1001), TOO_FEW, "1,?000"),
-    "a sample of an empty selection": (lambda db, t: t.sample(1, between=(moment(9999), None)), TOO_FEW, "empty"),
+    "a sample of an empty selection": (lambda db, t: t.sample(1, between=(moment(9999), None)), TOO_FEW, "no row"),
     "a seed that is no number": (lambda db, t: t.sample(1, seed="x"), TYPE, "seed"),
     "a negative seed": (lambda db, t: t.sample(1, seed=-1), INVALID, "seed"),
     "columns as one name": (lambda db, t: t.scan(columns="delay"), TYPE, "list of names"),

@@ -362,12 +362,11 @@ fn checked_count(population: u64, request: &SampleRequest) -> Result<usize> {
     if request.at_most {
         return drawable(if request.replace { 0 } else { population });
     }
-    let found = match population {
-        0 => "the selection is empty".to_string(),
-        rows => format!("the selection has {rows}"),
-    };
     let n = request.n;
-    let message =
-        format!("cannot draw {n} rows: {found}; draw fewer rows, or allow a smaller sample");
+    let found = match population {
+        0 => "no row is selected; check the key range, sets and condition".to_string(),
+        rows => format!("the selection has {rows}; draw fewer rows"),
+    };
+    let message = format!("cannot draw {n} rows: {found}, or allow a smaller sample");
     Err(Error::new(ErrorKind::TooFewRows, message))
 }

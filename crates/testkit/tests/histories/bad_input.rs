@@ -456,7 +456,9 @@ fn more_rows_than_there_are_is_an_error_and_none_is_an_empty_sample() {
         Selection { between: None, sets: Some(texts(&["nowhere"])), ..Default::default() };
     for replace in [false, true] {
         let empty = SampleRequest { selection: nowhere.clone(), replace, ..request(1) };
-        f.refuses(TooFewRows, "the selection is empty", |f| f.snapshot().sample(&empty));
+        f.refuses(TooFewRows, "no row is selected; check the key range", |f| {
+            f.snapshot().sample(&empty)
+        });
         let at_most = SampleRequest { at_most: true, ..empty };
         assert_eq!(f.snapshot().sample(&at_most).unwrap().num_rows(), 0);
     }
