@@ -410,7 +410,7 @@ impl Expression for RowValue {
         Err(Error::new(
             error.kind(),
             format!(
-                "{}: {error}, in the row with {}; leave such rows out with a condition or a filter",
+                "{}, in the row with {}: {error}; leave such rows out with a condition or a filter",
                 self.text,
                 shown(rows)
             ),

@@ -65,7 +65,8 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::SQL(parser_error, _) => {
             let message = parser_error.to_string();
             let message = message.trim_start_matches("sql parser error: ");
-            Error::new(ErrorKind::InvalidArgument, format!("invalid SQL: {message}"))
+            let message = format!("invalid SQL: {}", of_parser(message));
+            Error::new(ErrorKind::InvalidArgument, message)
         }
         DataFusionError::ArrowError(arrow_error, _) => from_arrow(arrow_error),
         DataFusionError::ExecutionJoin(error) => {
@@ -83,6 +84,18 @@ fn is_query_in_expression(message: &str) -> bool {
     let kinds = ["InSubquery(", "Exists(", "SetComparison("];
     let kind = message.strip_prefix("Physical plan does not support logical expression ");
     kind.is_some_and(|expr| kinds.iter().any(|kind| expr.starts_with(kind)))
+}
+
+/// What the parser says, in better words where the text ends too early.
+fn of_parser(message: &str) -> String {
+    let expected = message.strip_prefix("Expected: ");
+    match expected.and_then(|expected| expected.split_once(", found: EOF")) {
+        Some((expected, _)) => {
+            let expected = if expected == "identifier" { "an identifier" } else { expected };
+            format!("the text ends where {expected} is expected; complete it")
+        }
+        None => message.to_string(),
+    }
 }
 
 /// What a panic of a library means: a column that got too long is for the caller to fix, the rest is a bug.
@@ -142,6 +155,15 @@ fn reworded(message: &str) -> Error {
             "queries are read-only; remove the statement that changes a table".to_string(),
         );
     }
+    if let Some(name) = name_of_two_columns(message) {
+        return invalid(format!("two result columns have the name {name:?}; name one with AS"));
+    }
+    if let Some((text, wanted)) = text_of_no_value(message) {
+        let wanted = with_type_names(wanted);
+        return invalid(format!(
+            "{text:?} is not a valid {wanted}; use a value of that type, or try_cast to get null instead"
+        ));
+    }
     // What does not fit its type; Arrow and functions tell so in words alone.
     let out_of_range = |message: String| Error::new(ErrorKind::OutOfRange, message);
     if let Some(found) = message.strip_prefix("Can't cast value ") {
@@ -181,6 +203,30 @@ fn reworded(message: &str) -> Error {
     }
     let said = message.split(", got ScalarFunction(").next().unwrap_or(message);
     invalid(without_debug(said).to_string())
+}
+
+/// The name that two columns of a result have, if that is why there is no plan.
+fn name_of_two_columns(message: &str) -> Option<&str> {
+    let start = "Projections require unique expression names but the expression \"";
+    let (first, rest) = between(message, start, "\" at position ")?;
+    let (second, _) = between(rest, " and \"", "\" at position ")?;
+    // A cast keeps the name of what it casts.
+    [first, second].map(named).into_iter().min_by_key(|name| name.len())
+}
+
+/// The alias of an expression, or all of it.
+fn named(expr: &str) -> &str {
+    match expr.rsplit_once(" AS ") {
+        // Not that of a cast, which stands in parentheses.
+        Some((_, alias)) if !alias.contains(')') => alias,
+        _ => expr,
+    }
+}
+
+/// A text that was cast and is no value of the type, and the type.
+fn text_of_no_value(message: &str) -> Option<(&str, &str)> {
+    let found = message.strip_prefix("Cannot cast string '")?.strip_suffix(" type")?;
+    found.rsplit_once("' to value of ")
 }
 
 /// A message up to where a structure of the planner is printed, as in `Substring { expr: Value(...) }`.

@@ -378,7 +378,9 @@ fn what_is_no_condition_is_refused() {
     assert!(!refused("place = a and place <> '\"a'").contains("quotes"));
     assert!(refused("number + 1").contains("true or false"));
     assert!(refused("").contains("where"));
-    assert!(refused("number >").contains("invalid SQL"));
+    let ends = "where: invalid SQL: the text ends where an expression is expected; complete it";
+    assert_eq!(refused("number >"), ends);
+    assert!(refused("number = 'x'").starts_with("where: \"x\" is not a valid int"));
     assert!(refused("number > 1; drop table t").contains("invalid SQL"));
     assert!(refused("number > 1 order by 1").contains("invalid SQL"));
     assert!(refused("sum(number) > 1").contains("applies to one row"));
