@@ -75,7 +75,6 @@ pub struct SwitchSets {
     #[command(flatten)]
     pub source: Source,
     /// Names of sets; a set may have no rows yet.
-    #[arg(required_unless_present_any = ["all", "null_set"])]
     pub sets: Vec<String>,
     /// All sets, including those that appear later.
     #[arg(long, conflicts_with_all = ["sets", "null_set"])]

@@ -25,7 +25,10 @@ pub fn selection(
     };
     let sets = match options.set.is_empty() && !options.null_set {
         true => None,
-        false => Some(sets(schema, &options.set, options.null_set)?),
+        false => {
+            let instead = "leave --set and --null-set out, or use --where";
+            Some(sets(schema, &options.set, options.null_set, instead)?)
+        }
     };
     let condition = options.condition.as_ref();
     let read = |text| drillcore_sql::predicate_interruptibly(schema, text, interrupt);
@@ -33,11 +36,16 @@ pub fn selection(
     Ok(drillcore::Selection { between, sets, predicate, ..Default::default() })
 }
 
-/// Sets by name, and if wanted the rows without a value.
-pub fn sets(schema: &TableSchema, names: &[String], with_null: bool) -> Result<ArrayRef, Fault> {
+/// Sets by name, and if wanted the rows without a value; `instead` is what to do where there are no sets.
+pub fn sets(
+    schema: &TableSchema,
+    names: &[String],
+    with_null: bool,
+    instead: &str,
+) -> Result<ArrayRef, Fault> {
     let column = schema.set_column();
     let column = column.ok_or_else(|| {
-        Fault::wrong_call("the table has no set column, so it has no sets; use --where instead")
+        Fault::wrong_call(format!("the table has no set column, so it has no sets; {instead}"))
     })?;
     let field = schema.columns.field(column);
     let mut names: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();

@@ -1,5 +1,6 @@
 //! `drillcore index-sets` and `unindex-sets`: which sets of a table are indexed.
 
+use arrow_array::ArrayRef;
 use drillcore::{Database, Interrupt, Table};
 use indicatif::ProgressBar;
 
@@ -8,14 +9,14 @@ use crate::fault::Fault;
 use crate::opening::open;
 use crate::output::print_line;
 use crate::progress;
-use crate::selection::sets;
+use crate::selection;
 
 /// Indexes sets, and the rows that are there.
 pub fn index(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(), Fault> {
     let (db, table) = table(arguments, interrupt)?;
     match arguments.all {
         true => table.index_all_sets()?,
-        false => table.index_sets(&sets(&table.schema(), &arguments.sets, arguments.null_set)?)?,
+        false => table.index_sets(&sets(arguments, &table)?)?,
     }
     let bar = if arguments.quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
     bar.set_style(progress::style("{wide_bar} {percent} % of {human_len} rows, {eta} left"));
@@ -29,15 +30,21 @@ pub fn unindex(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(), Faul
     let (db, table) = table(arguments, interrupt)?;
     match arguments.all {
         true => table.unindex_all_sets()?,
-        false => {
-            table.unindex_sets(&sets(&table.schema(), &arguments.sets, arguments.null_set)?)?
-        }
+        false => table.unindex_sets(&sets(arguments, &table)?)?,
     }
     Ok(db.close()?)
 }
 
 fn table(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(Database, Table), Fault> {
+    if arguments.sets.is_empty() && !arguments.all && !arguments.null_set {
+        return Err(Fault::wrong_call("no set is given; name sets, or use --all or --null-set"));
+    }
     let db = open(&arguments.source.database, interrupt)?;
     let table = db.table(&arguments.source.table)?;
     Ok((db, table))
+}
+
+fn sets(arguments: &SwitchSets, table: &Table) -> Result<ArrayRef, Fault> {
+    let instead = "use --set when `drillcore ingest` creates a table";
+    selection::sets(&table.schema(), &arguments.sets, arguments.null_set, instead)
 }

@@ -827,12 +827,17 @@ fn set_indexes_are_switched_and_answer_alike() {
         assert_eq!(code, 2, "{message}");
         message
     };
-    assert!(refused(&["index-sets", "db", "t"]).contains("SETS"));
+    for verb in ["index-sets", "unindex-sets"] {
+        let message = refused(&[verb, "db", "t"]);
+        assert!(message.contains("no set is given; name sets, or use --all or --null-set"));
+    }
     assert!(refused(&["index-sets", "db", "t", "a", "--all"]).contains("--all"));
     assert!(refused(&["index-sets", "db", "tt", "a"]).contains("did you mean \"t\"?"));
     run(&["ingest", "db", "plain", "a.csv", "--key=id", "--quiet"]);
     assert!(refused(&["index-sets", "db", "plain", "--all"]).contains("no set column"));
-    assert!(refused(&["unindex-sets", "db", "plain", "a"]).contains("no set column"));
+    let message = refused(&["unindex-sets", "db", "plain", "a"]);
+    assert!(message.contains("no set column") && !message.contains("--where"), "{message}");
+    assert!(refused(&["count", "db", "plain", "--set", "a"]).contains("or use --where"));
 }
 
 #[test]
