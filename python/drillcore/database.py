@@ -18,7 +18,14 @@ from drillcore.data import AppendResult
 from drillcore.database_writer import DatabaseWriter
 from drillcore.directory import check_directory
 from drillcore.duration import check_ttl
-from drillcore.errors import ClosedError, CorruptError, Error, InvalidArgumentError, InvalidTypeError
+from drillcore.errors import (
+    AlreadyExistsError,
+    ClosedError,
+    CorruptError,
+    Error,
+    InvalidArgumentError,
+    InvalidTypeError,
+)
 from drillcore.figures import check_count, check_timeout
 from drillcore.names import check_name, check_names, listed, shown
 from drillcore.notebook import counted
@@ -173,19 +180,24 @@ class Database(AtMoment):
             raise InvalidArgumentError(f'rollup: needs merge="rollup", not merge={merge!r}')
         if set is not None:
             check_name("set", set)
-        native = self._native.create_table(
-            name,
-            parse_schema(schema),
-            columns,
-            set,
-            bool(set_index),
-            check_names("weights", weights),
-            merge,
-            folding,
-            None if streams is None else check_names("streams", streams),
-            check_ttl(ttl),
-            bool(exist_ok),
-        )
+        try:
+            native = self._native.create_table(
+                name,
+                parse_schema(schema),
+                columns,
+                set,
+                bool(set_index),
+                check_names("weights", weights),
+                merge,
+                folding,
+                None if streams is None else check_names("streams", streams),
+                check_ttl(ttl),
+                bool(exist_ok),
+            )
+        except AlreadyExistsError as error:
+            if exist_ok:
+                raise
+            raise AlreadyExistsError(f"{error} (exist_ok=True returns it if it has the same shape)") from None
         return Table(native, self._native)
 
     def table(self, name: str) -> Table:

@@ -42,10 +42,11 @@ def test_exist_ok_opens_a_table_of_the_same_shape_and_refuses_another(database: 
     first = database.create_table("t", {"id": "int64"}, key="id")
     first.append([{"id": 1}])
     assert len(database.create_table("t", {"id": "int64"}, key="id", exist_ok=True)) == 1
-    with pytest.raises(drillcore.AlreadyExistsError):
+    with pytest.raises(drillcore.AlreadyExistsError, match=r"\(exist_ok=True returns it if it has the same shape\)$"):
         database.create_table("t", {"id": "int64"}, key="id")
-    with pytest.raises(drillcore.AlreadyExistsError):
+    with pytest.raises(drillcore.AlreadyExistsError, match="with another shape") as raised:
         database.create_table("t", {"id": "string"}, key="id", exist_ok=True)
+    assert "exist_ok" not in str(raised.value)
 
 
 def test_a_schema_may_be_a_dict_arrow_or_data(database: drillcore.Database) -> None:

@@ -58,7 +58,7 @@ pub fn create(core: &Core, name: &str, spec: &TableSpec) -> Result<Known> {
                 let differs = difference(&TableSpec::of(&known.schema), &TableSpec::of(&schema));
                 format!(" with another shape: {differs}; use that shape, or drop the table first")
             } else {
-                "; open it, allow it to exist, or use another name".to_string()
+                "; use another name, or open the existing table".to_string()
             };
             return Err(Error::new(
                 ErrorKind::AlreadyExists,

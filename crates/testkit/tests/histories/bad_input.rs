@@ -209,7 +209,7 @@ fn a_table_that_cannot_be_is_refused() {
 fn a_table_is_taken_as_it_is_only_if_its_shape_is_the_same() {
     let f = Fixture::new();
     let spec = || spec_of(fields(), &["id"], Some("city"));
-    f.refuses(AlreadyExists, r#""trades" already exists"#, |f| {
+    f.refuses(AlreadyExists, r#""trades" already exists; use another name, or open"#, |f| {
         f.database.create_table("trades", spec()).map(drop)
     });
     let exist_ok = TableSpec { exist_ok: true, ..spec() };
