@@ -322,7 +322,8 @@ def _moment(value: Any, kind: pa.TimestampType) -> dt.datetime | int:
     if (value.tzinfo is None) != (kind.tz is None):
         wanted = f"the time zone {kind.tz}" if kind.tz else "no time zone"
         given = "none" if value.tzinfo is None else str(value.tzinfo)
-        raise _MisfitError(f"the column has {wanted}, but {value.isoformat()} has {given}")
+        advice = "give it one, as in datetime(..., tzinfo=timezone.utc)" if kind.tz else "remove its tzinfo"
+        raise _MisfitError(f"the column has {wanted}, but {value.isoformat()} has {given}; {advice}")
     is_finer = value.microsecond % {"s": 1_000_000, "ms": 1_000}.get(kind.unit, 1)
     # Pandas counts nanoseconds apart.
     if is_finer or (kind.unit != "ns" and getattr(value, "nanosecond", 0)):

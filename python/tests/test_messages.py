@@ -140,6 +140,20 @@ def test_keys_bounds_and_sets_that_do_not_fit_are_named(kind: str) -> None:
             assert "'k'" in refused(call)
 
 
+@pytest.mark.parametrize(
+    ("kind", "zone", "said"),
+    [
+        ("timestamp[us, UTC]", None, "has none; give it one, as in datetime(..., tzinfo=timezone.utc)"),
+        ("timestamp[us]", dt.timezone.utc, "but 2020-01-01T00:00:00+00:00 has UTC; remove its tzinfo"),
+    ],
+)
+def test_a_datetime_whose_zone_does_not_fit_says_what_to_do(kind: str, zone: dt.tzinfo | None, said: str) -> None:
+    table = drillcore.open(":memory:").create_table("t", {"at": kind}, key="at")
+    at = dt.datetime(2020, 1, 1, tzinfo=zone)
+    assert refused(lambda: table.append([{"at": at}])).endswith(said)
+    assert said in refused(lambda: table.get(at))
+
+
 OTHER_FORMS: dict[str, tuple[Callable[[], Any], str]] = {
     "a frame of mixed values": (lambda: pd.DataFrame({"id": [1, 2, "x"]}), "column 'id', row 2: 'x' is a str"),
     "a frame of objects": (lambda: pd.DataFrame({"id": [1], "x": [object()]}), "Arrow does not support"),
