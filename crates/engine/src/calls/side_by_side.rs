@@ -60,7 +60,7 @@ pub fn side_by_side<T: Send>(
 pub fn threads_for(asked: Option<usize>, items: u64, items_per_thread: u64) -> Result<usize> {
     let most = usize::try_from(items / items_per_thread).unwrap_or(usize::MAX).max(1);
     match asked {
-        Some(0) => Err(Error::invalid("threads must be at least 1")),
+        Some(0) => Err(Error::invalid("threads must be at least 1, got 0")),
         Some(threads) => Ok(threads.min(most)),
         // To count the cores takes longer than to read a few rows.
         None if most == 1 => Ok(1),

@@ -316,7 +316,8 @@ impl Reader {
 
     fn current(&self) -> Result<Arc<Current>> {
         let current = self.shared.current.lock().clone();
-        current.ok_or_else(|| Error::new(ErrorKind::Closed, "the database is closed"))
+        current
+            .ok_or_else(|| Error::new(ErrorKind::Closed, "the database is closed; open it again"))
     }
 
     /// Prepares to open segments in about that order.

@@ -357,5 +357,5 @@ impl State {
 }
 
 fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "the database is closed")
+    Error::new(ErrorKind::Closed, "the database is closed; open it again")
 }

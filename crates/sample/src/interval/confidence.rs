@@ -6,7 +6,7 @@ pub struct Confidence(f64);
 
 /// A confidence that is no probability strictly between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("confidence {found} is not between 0 and 1, both excluded (0.95 is usual)")]
+#[error("confidence must be between 0 and 1, such as 0.95; got {found}")]
 pub struct ConfidenceError {
     /// The number given.
     pub found: f64,

@@ -124,11 +124,11 @@ impl HeavyTail {
             }
             (1, _) => format!("heavy tail ({tail}); the interval {narrow}"),
             (all, 0) => format!(
-                "heavy tails in {bounded} of {all} groups (most: {tail}); their intervals allow for {values}: more draws narrow \
-                 them"
+                "heavy tails in {bounded} of {all} groups (the heaviest: {tail}); their intervals allow for {values}: more draws \
+                 narrow them"
             ),
             (all, narrow_ones) => format!(
-                "heavy tails in {heavy} of {all} groups (most: {tail}); {narrow_ones} of their intervals {narrow}"
+                "heavy tails in {heavy} of {all} groups (the heaviest: {tail}); {narrow_ones} of these intervals {narrow}"
             ),
         }
     }

@@ -147,7 +147,7 @@ impl Stop {
     /// The most rows that will be drawn.
     pub fn draws_max(self) -> Result<u64> {
         match self {
-            Stop::Rows(0) => Err(Error::invalid("n must be at least 1")),
+            Stop::Rows(0) => Err(Error::invalid("n must be at least 1, got 0")),
             Stop::Rows(n) => Ok(n),
             Stop::Seconds(seconds) if !(0.0..1e9).contains(&seconds) => {
                 Err(Error::invalid(format!("seconds must be from 0 to 1e9, got {seconds}")))
@@ -155,7 +155,7 @@ impl Stop {
             Stop::Error(HalfWidth::Absolute(width) | HalfWidth::Relative(width))
                 if width.is_nan() || width <= 0.0 =>
             {
-                Err(Error::invalid(format!("the error must be above 0, got {width}")))
+                Err(Error::invalid(format!("the error must be a positive number, got {width}")))
             }
             _ => Ok(u64::MAX),
         }
