@@ -51,7 +51,7 @@ pub struct Selection {
 /// Which columns.
 #[derive(Debug, Args)]
 pub struct Columns {
-    /// Columns to print, in this order, separated by commas; by default all.
+    /// Columns to return, in this order, separated by commas; by default all.
     #[arg(long, value_delimiter = ',')]
     pub columns: Option<Vec<String>>,
 }
