@@ -22,7 +22,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_module_runs_the_demo() -> None:
     done = run("demo", "--rows", "2000")
     assert done.returncode == 0, done.stderr
-    assert "It has all 2000 departures." in done.stdout
+    assert "It has all 2,000 departures." in done.stdout
 
 
 def test_the_exit_code_is_handed_on() -> None:

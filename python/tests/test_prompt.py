@@ -133,7 +133,7 @@ def test_a_prompt_ends_with_its_terminal_also_where_the_signal_is_ignored(
 
 
 def test_a_result_fits_the_terminal_and_a_long_one_stops(prompt: Terminal) -> None:
-    shown = prompt.ask("select * from flights;", "the first 1000 rows")
+    shown = prompt.ask("select * from flights;", "the first 1,000 rows")
     rows = [line for line in shown.splitlines() if line.startswith(("|", "+"))]
     assert len(rows) == 1000 + 4
     assert {len(row) for row in rows} == {80}
@@ -239,7 +239,7 @@ def test_what_a_value_holds_does_not_move_the_cursor(prompt: Terminal) -> None:
 def test_a_scan_stops_in_a_terminal_unless_it_is_asked_for_more(folder: Path) -> None:
     def rows(*options: str) -> tuple[int, str]:
         terminal = Terminal(["scan", "db", "flights", "--columns", "id", "--output", "csv", *options], folder)
-        shown = terminal.until("(?s)id\n.*\n(2999|only the first 1000 rows .*)\n$" if not options else "\n1499\n$")
+        shown = terminal.until("(?s)id\n.*\n(2999|only the first 1,000 rows .*)\n$" if not options else "\n1499\n$")
         assert terminal.exit_code() == 0
         return len(re.findall(r"^\d+$", shown, re.MULTILINE)), shown
 

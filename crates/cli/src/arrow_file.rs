@@ -15,6 +15,7 @@ use arrow_ipc::convert::fb_to_schema;
 use arrow_ipc::reader::{read_dictionary, read_record_batch};
 use arrow_ipc::{Message, root_as_message};
 use arrow_schema::{ArrowError, SchemaRef};
+use indicatif::HumanCount;
 
 /// The largest batch, as it lies in the file and as it is unpacked. A length in a file may be damage, so it is
 /// not to be trusted with memory.
@@ -247,6 +248,7 @@ fn check_buffers(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<(), 
 }
 
 fn too_large(what: &str, bytes: usize, limit: usize) -> ArrowError {
+    let [bytes, limit] = [bytes, limit].map(|bytes| HumanCount(bytes as u64));
     ipc(format!(
         "{what} has {bytes} bytes; the limit is {limit}. Write the file in smaller batches"
     ))

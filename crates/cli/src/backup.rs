@@ -1,6 +1,7 @@
 //! `drillcore backup` and `restore`: a copy of a whole database, and a database of a copy.
 
 use drillcore::{BackupResult, Database, ErrorKind, Interrupt, Options};
+use indicatif::{HumanBytes, HumanCount};
 
 use crate::backup_arguments::{Backup, Restore};
 use crate::fault::Fault;
@@ -28,7 +29,7 @@ pub fn restore(arguments: &Restore, interrupt: &Interrupt) -> Result<(), Fault> 
 
 fn said(stored: &BackupResult) -> String {
     let BackupResult { files, bytes, new_files, linked_bytes, copied_bytes, .. } = stored;
-    format!(
-        "{files} files, {bytes} bytes; {new_files} new files, {linked_bytes} bytes linked, {copied_bytes} bytes copied"
-    )
+    let [files, new_files] = [*files, *new_files].map(HumanCount);
+    let [bytes, linked, copied] = [*bytes, *linked_bytes, *copied_bytes].map(HumanBytes);
+    format!("{files} files, {bytes}; {new_files} new files, {linked} linked, {copied} copied")
 }

@@ -1,6 +1,7 @@
 //! `drillcore delete`: rows by key, or those that a selection takes.
 
 use drillcore::{Interrupt, OnError, Table};
+use indicatif::HumanCount;
 
 use crate::arguments::{Delete, Selection};
 use crate::batches::{Reading, Taken};
@@ -24,12 +25,12 @@ pub fn delete(arguments: &Delete, interrupt: &Interrupt) -> Result<(), Fault> {
     };
     if let Err(fault) = done {
         if deleted > 0 {
-            report(format_args!("deleted {deleted} rows before the error"));
+            report(format_args!("deleted {} rows before the error", HumanCount(deleted)));
         }
         return Err(fault);
     }
     db.close()?;
-    print_line(&format!("{deleted} rows deleted from {}", arguments.source.table))
+    print_line(&format!("{} rows deleted from {}", HumanCount(deleted), arguments.source.table))
 }
 
 /// Deletes one key or a selection, in one commit.

@@ -21,7 +21,7 @@ use drillcore::{
     RollupSpec, SampleRequest, Snapshot, Stop, TableSpec,
 };
 use drillcore_sql::QueryOptions;
-use indicatif::ProgressBar;
+use indicatif::{HumanBytes, HumanCount, ProgressBar};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -76,7 +76,7 @@ pub fn demo(arguments: &Demo, interrupt: &Interrupt) -> Result<(), Fault> {
     print_line(&format!(
         "{WRITERS} threads append {} generated departures to two tables: one keeps them,\n\
          the other folds them by hour and carrier. Every snapshot shows a commit in both or in neither.",
-        arguments.rows
+        HumanCount(arguments.rows)
     ))?;
     append_departures(&db, arguments.rows, interrupt)?;
     let snapshot = db.snapshot()?;
@@ -169,8 +169,9 @@ fn append_departures(db: &Database, rows: u64, interrupt: &Interrupt) -> Result<
     bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
     print_line(&format!(
-        "Appended in {seconds:.1} s, {:.0} rows per second, while another thread made {looks} estimates.",
-        rows as f64 / seconds
+        "Appended in {seconds:.1} s, {} rows per second, while another thread made {} estimates.",
+        HumanCount((rows as f64 / seconds) as u64),
+        HumanCount(looks)
     ))
 }
 
@@ -283,8 +284,8 @@ fn compare(snapshot: &Snapshot, rows: u64, interrupt: &Interrupt) -> Result<(), 
     print_line(&format!(
         "\nAverage delays: exact from the rollup, and estimated from {} of {} departures ({:.1} %), in {}.\n\
          About one interval in twenty misses the exact value.",
-        estimate.sampled,
-        estimate.population,
+        HumanCount(estimate.sampled),
+        HumanCount(estimate.population),
         100.0 * estimate.sampled as f64 / estimate.population as f64,
         shown(took)
     ))?;
@@ -344,10 +345,11 @@ fn reopen(folder: &Path, rows: u64, interrupt: &Interrupt) -> Result<(), Fault> 
     check("events of hourly", events, rows)?;
     db.close()?;
     print_line(&format!(
-        "\nClosed the database, opened it again in {opened} and verified it: {} segments, {:.1} MB, nothing damaged.\n\
-         It has all {rows} departures.",
+        "\nClosed the database, opened it again in {opened} and verified it: {} segments, {}, nothing damaged.\n\
+         It has all {} departures.",
         report.segments,
-        report.bytes as f64 / 1e6
+        HumanBytes(report.bytes),
+        HumanCount(rows)
     ))
 }
 

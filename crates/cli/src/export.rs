@@ -12,7 +12,7 @@ use drillcore::{
 use drillcore_sql::{Packing, ParquetCompression, ParquetWriteError, ParquetWriter};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use indicatif::ProgressBar;
+use indicatif::{HumanCount, ProgressBar};
 
 use crate::export_arguments::Export;
 use crate::export_target::ExportTarget;
@@ -57,6 +57,7 @@ pub fn export(arguments: Export, interrupt: Interrupt) -> Result<(), Fault> {
     target.keep(file)?;
     bar.finish_and_clear();
     let rows = if count == 1 { "row" } else { "rows" };
+    let count = HumanCount(count);
     match file.as_str() {
         // A closed standard error is no reason to fail.
         "-" => report(format_args!("{count} {rows} exported")),

@@ -13,7 +13,7 @@ use drillcore::{
     AppendOptions, Database, Error, ErrorKind, Interrupt, Merge, OnError, Options, PreparedAppend,
     Rejected, RollupSpec, SourcePosition, Table, TableSchema, TableSpec,
 };
-use indicatif::ProgressBar;
+use indicatif::{HumanCount, ProgressBar};
 use parking_lot::Mutex;
 
 use crate::arguments::{Ingest, MergeName, OnErrorName, Shape};
@@ -56,14 +56,15 @@ pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
             bar.abandon();
             let rows = totals.rows.load(Ordering::Relaxed);
             if rows > 0 {
-                report(format_args!("appended {rows} rows before the error"));
+                report(format_args!("appended {} rows before the error", HumanCount(rows)));
             }
             return Err(fault);
         }
     }
     bar.finish_and_clear();
     db.close()?;
-    let (rows, rejected) = (totals.rows.into_inner(), totals.rejected.into_inner());
+    let counts = [totals.rows, totals.rejected];
+    let [rows, rejected] = counts.map(|count| HumanCount(count.into_inner()));
     print_line(&format!("{rows} rows appended to {}, {rejected} left out", arguments.table))
 }
 
@@ -315,7 +316,8 @@ impl FileIngest<'_> {
         let progress = FileProgress::of(table, file, resumes)?;
         let records_before = progress.as_ref().map_or(0, |progress| progress.records_before);
         if records_before > 0 {
-            let what = format!("{file}: {records_before} records were already stored");
+            let records = HumanCount(records_before);
+            let what = format!("{file}: {records} records were already stored");
             self.bar.suspend(|| report(what));
         }
         if progress.as_ref().is_some_and(|progress| progress.is_whole) {

@@ -8,6 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, FieldRef, Schema};
 use drillcore::Error;
 use drillcore_sql::Packing;
+use indicatif::HumanBytes;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
@@ -128,8 +129,9 @@ fn open_whole(
         Format::Parquet => {
             let file = unnamed(file).map_err(|error| unusable(name, &error))?.ok_or_else(|| {
                 Fault::wrong_call(format!(
-                    "{name} has more than {TEMPORARY_BYTES_MAX} bytes, the limit for compressed or piped Parquet; \
-                     write it to an uncompressed file first"
+                    "{name} has more than {}, the limit for compressed or piped Parquet; write it to an uncompressed \
+                     file first",
+                    HumanBytes(TEMPORARY_BYTES_MAX)
                 ))
             })?;
             parquet(name, file, reading)

@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_cast::pretty::pretty_format_batches;
 use arrow_json::writer::LineDelimited;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
+use indicatif::HumanCount;
 
 use crate::arguments::Style;
 use crate::fault::Fault;
@@ -117,7 +118,8 @@ fn with_short_cells(batch: RecordBatch) -> RecordBatch {
             true => {
                 let is_boundary = |end: &usize| text.is_char_boundary(*end);
                 let end = (0..=CELL_BYTES_MAX).rfind(is_boundary).unwrap_or(0);
-                format!("{}... ({} bytes; --output csv has them all)", &text[..end], text.len())
+                let bytes = HumanCount(text.len() as u64);
+                format!("{}... ({bytes} bytes; --output csv has them all)", &text[..end])
             }
             false => text.to_string(),
         };
@@ -144,7 +146,8 @@ fn write(
             let shown =
                 if batches.is_empty() { vec![RecordBatch::new_empty(schema)] } else { batches };
             writeln!(out, "{}", pretty_format_batches(&shown)?)?;
-            writeln!(out, "{rows} row{}", if rows == 1 { "" } else { "s" })?;
+            let noun = if rows == 1 { "row" } else { "rows" };
+            writeln!(out, "{} {noun}", HumanCount(rows as u64))?;
         }
         Style::Csv => {
             check_flat(&schema, "--output jsonl")?;

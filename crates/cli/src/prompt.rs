@@ -11,6 +11,7 @@ use arrow_array::RecordBatch;
 use console::Term;
 use drillcore::{Database, Interrupt, Snapshot};
 use drillcore_sql::QueryOptions;
+use indicatif::HumanCount;
 use parking_lot::Mutex;
 use reedline::{
     ColumnarMenu, EditCommand, Emacs, FileBackedHistory, KeyCode, KeyModifiers, MenuBuilder,
@@ -271,13 +272,14 @@ impl Session {
         }
         self.show(&batches, pager)?;
         let seconds = elapsed.as_secs_f64();
+        let shown = HumanCount(rows as u64);
         print_line(&match (is_shortened, rows) {
             (true, _) => format!(
-                "the first {ROWS_SHOWN_MAX} rows, {seconds:.3} s; there are more. Use limit, or give the query to \
+                "the first {shown} rows, {seconds:.3} s; there are more. Use limit, or give the query to \
                  `drillcore sql` as an argument to get all"
             ),
             (false, 1) => format!("1 row, {seconds:.3} s"),
-            (false, rows) => format!("{rows} rows, {seconds:.3} s"),
+            (false, _) => format!("{shown} rows, {seconds:.3} s"),
         })
     }
 

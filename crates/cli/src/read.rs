@@ -10,6 +10,7 @@ use drillcore::{
     TableSchema, TableSnapshot, Unit,
 };
 use drillcore_sql::QueryOptions;
+use indicatif::{HumanBytes, HumanCount};
 
 use crate::arguments::{
     Count, Estimate, Get, Moment, Sample, Scan, Sets, Source, Sql, Style, Tables,
@@ -60,7 +61,8 @@ pub fn scan(arguments: Scan, interrupt: Interrupt) -> Result<(), Fault> {
     print(arguments.output.output, schema, batches)?;
     if in_terminal && rows > TERMINAL_ROWS_MAX {
         report(format_args!(
-            "only the first {TERMINAL_ROWS_MAX} rows are shown in a terminal; use --limit for more"
+            "only the first {} rows are shown in a terminal; use --limit for more",
+            HumanCount(TERMINAL_ROWS_MAX)
         ));
     }
     Ok(())
@@ -161,12 +163,12 @@ fn as_text(estimate: &drillcore::Estimate) -> RecordBatch {
 
 /// How the figures were found, in a line.
 fn how(estimate: &drillcore::Estimate) -> String {
-    let (unit, population) = (estimate.unit.as_str(), estimate.population);
+    let (unit, population) = (estimate.unit.as_str(), HumanCount(estimate.population));
     let read = match estimate.scanned {
         0 => String::new(),
-        scanned => format!(", {scanned} read"),
+        scanned => format!(", {} read", HumanCount(scanned)),
     };
-    let drawn = format!("drew {} of {population} {unit}{read}", estimate.sampled);
+    let drawn = format!("drew {} of {population} {unit}{read}", HumanCount(estimate.sampled));
     match (estimate.exact, estimate.sampled + estimate.scanned) {
         (true, 0) => format!("exact: an index answered for {population} {unit}; none were drawn"),
         (true, _) => format!("exact: {drawn}"),
@@ -244,8 +246,8 @@ pub fn standard_input(interrupt: &Interrupt) -> Result<String, Fault> {
         Err(_) => Fault::interrupted(),
     })?;
     if read.len() as u64 > QUERY_BYTES_MAX {
-        let message =
-            format!("the query on standard input has more than {QUERY_BYTES_MAX} bytes, the limit");
+        let limit = HumanBytes(QUERY_BYTES_MAX);
+        let message = format!("the query on standard input has more than {limit}, the limit");
         return Err(Fault::wrong_call(message));
     }
     Ok(read)

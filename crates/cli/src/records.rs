@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
 
+use indicatif::HumanBytes;
+
 /// The longest record. Without a limit one quote that is never closed, or packed zeros, would be read into
 /// memory to the end of the file.
 pub const RECORD_BYTES_MAX: usize = 32 << 20;
@@ -99,13 +101,13 @@ impl fmt::Display for RecordError {
             }
             RecordError::TooLong { line, is_quoted: true } => write!(
                 f,
-                "line {line}: the quote that opens here is not closed within {RECORD_BYTES_MAX} bytes, \
-                 the limit of a record; {HINT}"
+                "line {line}: the quote that opens here is not closed within {}, the limit of a record; {HINT}",
+                HumanBytes(RECORD_BYTES_MAX as u64)
             ),
             RecordError::TooLong { line, is_quoted: false } => write!(
                 f,
-                "line {line}: the record has more than {RECORD_BYTES_MAX} bytes, the limit; check the format of \
-                 the file"
+                "line {line}: the record has more than {}, the limit; check the format of the file",
+                HumanBytes(RECORD_BYTES_MAX as u64)
             ),
         }
     }

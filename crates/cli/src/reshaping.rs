@@ -1,6 +1,7 @@
 //! `drillcore rename-column`, `drop-column`, `widen`, `rename-table` and `copy-table`.
 
 use drillcore::Interrupt;
+use indicatif::HumanCount;
 
 use crate::arguments::{AddColumn, DropColumn, RenameColumn, TwoTables};
 use crate::fault::Fault;
@@ -44,5 +45,5 @@ pub fn copy_table(arguments: &TwoTables, interrupt: &Interrupt) -> Result<(), Fa
     let db = open(&source.database, interrupt)?;
     let rows = db.copy_table(&source.table, new)?.snapshot()?.rows()?;
     db.close()?;
-    print_line(&format!("{} copied to {new}: {rows} rows", source.table))
+    print_line(&format!("{} copied to {new}: {} rows", source.table, HumanCount(rows)))
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use drillcore::{Error, SourcePosition, Table};
+use indicatif::HumanCount;
 use serde_json::{Value, json};
 use twox_hash::XxHash64;
 
@@ -104,8 +105,12 @@ impl FileProgress {
             let now = self.identity.bytes;
             let what = match now == bytes {
                 true => "its contents or its time of change differ".to_string(),
-                false => format!("it had {bytes} bytes then, and has {now} now"),
+                false => {
+                    let [then, now] = [bytes, now].map(HumanCount);
+                    format!("it had {then} bytes then, and has {now} now")
+                }
             };
+            let records = HumanCount(records);
             return Err(Fault::wrong_call(format!(
                 "{name} has changed since {records} of its records were ingested: {what}. Put the file back as it was, or \
                  ingest what is not in the table yet from another file, without --resume"

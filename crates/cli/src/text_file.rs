@@ -10,6 +10,7 @@ use arrow_array::cast::AsArray;
 use arrow_json::reader::infer_json_schema;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use drillcore::{Error, OnError, type_name};
+use indicatif::HumanCount;
 
 use crate::batches::{Batch, Input, Part, Places, Reading, Taken, unusable};
 use crate::exact_text::is_rounded;
@@ -328,8 +329,9 @@ fn unread(name: &str, error: RecordError) -> Fault {
 }
 
 fn too_many_columns(found: usize) -> String {
+    let [found, limit] = [found, COLUMNS_MAX].map(|columns| HumanCount(columns as u64));
     format!(
-        "the record has {found} columns; the limit is {COLUMNS_MAX}. Check that the file is CSV or JSON lines"
+        "the record has {found} columns; the limit is {limit}. Check that the file is CSV or JSON lines"
     )
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use drillcore::{ErrorKind, Interrupt};
-use indicatif::ProgressBar;
+use indicatif::{HumanBytes, HumanCount, ProgressBar};
 
 use crate::fault::{Fault, NO};
 use crate::opening::{open, open_to_read, reader};
@@ -26,9 +26,12 @@ pub fn verify(database: &Path, interrupt: &Interrupt) -> Result<u8, Fault> {
     let bar = ProgressBar::new(0);
     bar.set_style(progress::style("{wide_bar} {percent} % of {total_bytes}, {eta} left"));
     let report = progress::shown(&bar, |progress| db.verify_with(progress))?;
-    let (segments, rows, bytes) = (report.segments, report.rows, report.bytes);
-    let of_log = db.stats()?.wal_bytes;
-    print_line(&format!("{segments} segments, {rows} rows, {bytes} bytes; {of_log} bytes of log"))?;
+    let [segments, rows] = [report.segments, report.rows].map(HumanCount);
+    let [bytes, of_log] = [report.bytes, db.stats()?.wal_bytes].map(HumanBytes);
+    let noun = if report.segments == 1 { "segment" } else { "segments" };
+    print_line(&format!(
+        "checked {segments} {noun} with {rows} stored rows (named snapshots included), {bytes}; log {of_log}"
+    ))?;
     for fault in &report.faults {
         print_line(&format!("damaged: {fault}"))?;
     }

@@ -49,7 +49,7 @@ fn figures_are_rounded_for_people_and_whole_for_scripts() {
     assert!(exact[1].to_string().len() > 8, "a script gets all digits: {csv}");
     assert_eq!(numbers[3], 1_000.0);
     assert!(
-        how.starts_with("drew 1000 of 20000 rows; intervals: t, each at 95 % confidence"),
+        how.starts_with("drew 1,000 of 20,000 rows; intervals: t, each at 95 % confidence"),
         "{how}"
     );
 
@@ -57,7 +57,7 @@ fn figures_are_rounded_for_people_and_whole_for_scripts() {
     let call = ["estimate", "t.drill", "t", "count", "--by", "place"];
     let output = drillcore(folder, &call);
     let how = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(how, "exact: an index answered for 20000 rows; none were drawn\n");
+    assert_eq!(how, "exact: an index answered for 20,000 rows; none were drawn\n");
     let rows = cells(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(rows[1], ["Oslo", "10,000", "10,000", "10,000", "0"]);
 

@@ -65,7 +65,7 @@ fn every_format_comes_back_as_the_same_rows() {
     ];
     for name in names {
         let printed = run(&["export", "db", "t", name]);
-        assert_eq!(printed, format!("1000 rows exported to {name}\n"));
+        assert_eq!(printed, format!("1,000 rows exported to {name}\n"));
         let new = format!("db of {name}");
         run(&["ingest", &new, "t", name, "--key=id", "--quiet"]);
         assert!(rows(&new) == expected, "{name}");
@@ -74,7 +74,7 @@ fn every_format_comes_back_as_the_same_rows() {
     for (format, like) in [("csv", "a.csv"), ("jsonl", "a.jsonl"), ("arrow", "a.arrows")] {
         let output = drillcore(folder.path(), &["export", "db", "t", "-", "--format", format]);
         assert_eq!(output.stdout, fs::read(folder.path().join(like)).unwrap(), "{format}");
-        assert_eq!(String::from_utf8(output.stderr).unwrap(), "1000 rows exported\n");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "1,000 rows exported\n");
     }
     let output = drillcore(folder.path(), &["export", "db", "t", "-", "--format", "parquet"]);
     assert_eq!(output.stdout, fs::read(folder.path().join("a.parquet")).unwrap());

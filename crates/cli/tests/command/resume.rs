@@ -132,9 +132,9 @@ fn many_files_are_ingested_twice_and_then_resumed() {
     let ingest: Vec<&str> =
         ["ingest", "db", "t", "--key=id", "--quiet"].into_iter().chain(files()).collect();
     let resume: Vec<&str> = ingest.iter().copied().chain(["--resume"]).collect();
-    assert!(prints(folder, &ingest).starts_with("1030 rows appended"));
+    assert!(prints(folder, &ingest).starts_with("1,030 rows appended"));
     assert!(prints(folder, &resume).starts_with("0 rows appended"));
-    assert!(prints(folder, &ingest).starts_with("1030 rows appended"));
+    assert!(prints(folder, &ingest).starts_with("1,030 rows appended"));
     assert!(prints(folder, &resume).starts_with("0 rows appended"));
     // Once others come, thirty of them are forgotten.
     std::fs::write(folder.join("other.csv"), "id\n-1\n").unwrap();

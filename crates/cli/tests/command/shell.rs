@@ -85,7 +85,7 @@ fn a_long_standard_input_makes_a_table_of_all_its_rows() {
     assert!(lines.len() > 6 << 20);
     let ingest = ["ingest", "db", "t", "-", "--format=jsonl", "--key=id", "--quiet"];
     let printed = prints(folder.path(), &ingest, &lines);
-    assert_eq!(printed, "60000 rows appended to t, 0 left out\n");
+    assert_eq!(printed, "60,000 rows appended to t, 0 left out\n");
     let query =
         "select count(distinct id) as n, min(id) as low, max(id) as high, max(text) as text from t";
     let found = prints(folder.path(), &["sql", "db", query, "--output=csv"], "");
@@ -242,7 +242,7 @@ fn a_table_shows_the_beginning_of_a_text_that_has_no_end() {
     std::fs::write(folder.path().join("a.csv"), format!("id,text\n1,{text}\n")).unwrap();
     prints(folder.path(), &["ingest", "db", "t", "a.csv", "--key", "id"], "");
     let table = prints(folder.path(), &["scan", "db", "t"], "");
-    assert!(table.contains("ä... (2097152 bytes; --output csv has them all)"), "{}", table.len());
+    assert!(table.contains("ä... (2,097,152 bytes; --output csv has them all)"), "{}", table.len());
     assert!(table.len() < 200_000);
     assert!(prints(folder.path(), &["scan", "db", "t", "--output", "csv"], "").contains(&text));
 }
