@@ -34,7 +34,7 @@ type Digest = BTreeMap<i64, [i64; 4]>;
 /// The shape of one of the tables; another name gives one like `a`.
 pub fn spec(table: &str) -> TableSpec {
     let spec = |columns: [&str; 4], key: &[&str], set: &str, merge: Merge| {
-        TableSpec::new(schema(columns), key.iter().copied()).set(set).merge(merge).if_not_exists()
+        TableSpec::new(schema(columns), key.iter().copied()).set(set).merge(merge).exist_ok()
     };
     match table {
         "slots" => TableSpec {

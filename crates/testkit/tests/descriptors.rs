@@ -62,7 +62,7 @@ fn teams_spec() -> TableSpec {
     let field = |name: &str| Field::new(name, DataType::Int64, false);
     TableSpec::new(Arc::new(Schema::new(vec![field("id"), field("team")])), ["id"])
         .set("team")
-        .if_not_exists()
+        .exist_ok()
 }
 
 fn rows(ids: std::ops::Range<i64>) -> RecordBatch {

@@ -25,7 +25,7 @@ use crate::schema::name::check_name;
 /// use drillcore::{Merge, TableSpec};
 ///
 /// let columns = flights.schema().columns.clone();
-/// let spec = TableSpec::new(columns, ["id"]).set("carrier").merge(Merge::Upsert).if_not_exists();
+/// let spec = TableSpec::new(columns, ["id"]).set("carrier").merge(Merge::Upsert).exist_ok();
 /// let newest = flights.database().create_table("newest", spec)?;
 /// assert_eq!(newest.name(), "newest");
 /// # drillcore::Result::Ok(())
@@ -208,7 +208,7 @@ impl TableSpec {
     }
 
     /// The same, taking a table of this shape that is already there.
-    pub fn if_not_exists(self) -> TableSpec {
+    pub fn exist_ok(self) -> TableSpec {
         TableSpec { exist_ok: true, ..self }
     }
 

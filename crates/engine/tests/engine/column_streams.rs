@@ -332,7 +332,7 @@ fn the_table_says_which_columns_are_streams() {
     let spec = TableSpec::new(binary, ["id"]).streams(["raw"]);
     let error = database.create_table("t", spec).err().unwrap().to_string();
     assert!(error.contains("\"raw\"") && error.contains("leave it out"), "{error}");
-    let again = TableSpec::new(batch.schema(), ["id"]).if_not_exists();
+    let again = TableSpec::new(batch.schema(), ["id"]).exist_ok();
     assert!(database.create_table("some", again.clone().streams(["id", "price"])).is_ok());
     let error = database.create_table("some", again).err().unwrap().to_string();
     assert!(error.contains("its list of streams is (id, price), not by size"), "{error}");

@@ -19,7 +19,7 @@ fn cities() -> TableSpec {
     )
     .set("city")
     .weights(["delay"])
-    .if_not_exists()
+    .exist_ok()
 }
 
 fn rollup() -> TableSpec {

@@ -32,7 +32,7 @@ fn tagged_places_spec() -> TableSpec {
     .set("place")
     .weights(["value"])
     .merge(Merge::Upsert)
-    .if_not_exists()
+    .exist_ok()
 }
 
 fn batch(rows: &[(i64, Option<String>, i64)]) -> RecordBatch {

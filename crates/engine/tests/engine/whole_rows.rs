@@ -17,7 +17,7 @@ fn planes_spec(merge: Merge) -> TableSpec {
         ("name", DataType::Utf8, true),
         ("seats", DataType::Int64, true),
     ]);
-    TableSpec::new(columns, ["id"]).merge(merge).if_not_exists()
+    TableSpec::new(columns, ["id"]).merge(merge).exist_ok()
 }
 
 /// One row with these columns: numbers are 7, names "x".

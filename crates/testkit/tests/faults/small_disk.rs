@@ -30,7 +30,7 @@ fn open(directory: &FaultDirectory, durability: Durability) -> Result<Database> 
 fn texts_spec() -> TableSpec {
     let columns =
         vec![Field::new("id", DataType::Int64, false), Field::new("text", DataType::Utf8, false)];
-    TableSpec::new(Arc::new(Schema::new(columns)), ["id"]).if_not_exists()
+    TableSpec::new(Arc::new(Schema::new(columns)), ["id"]).exist_ok()
 }
 
 /// Rows of 1 KiB that do not get shorter by being stored.
