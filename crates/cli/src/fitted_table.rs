@@ -7,6 +7,8 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, FieldRef, Schema};
 use console::{measure_text_width, truncate_str};
 
+use crate::terminal_text::on_one_line;
+
 /// The narrowest that a column is cut to. If that is too wide still, rows go down the page.
 const COLUMN_WIDTH_MIN: usize = 6;
 const ELLIPSIS: &str = "…";
@@ -78,16 +80,18 @@ fn columns(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<Column>, Arro
             let values = batch.column(index);
             if is_estimate(field.data_type()) {
                 for (figures, note) in estimates(values, &options)? {
-                    let figures = shown(&figures);
+                    let figures = on_one_line(&figures);
                     least = least.max(measure_text_width(&figures) + measure_text_width(ELLIPSIS));
-                    cells.push(figures + &shown(&note));
+                    cells.push(figures + &on_one_line(&note));
                 }
                 continue;
             }
             let values = ArrayFormatter::try_new(values, &options)?;
-            cells.extend((0..batch.num_rows()).map(|row| shown(&values.value(row).to_string())));
+            cells.extend(
+                (0..batch.num_rows()).map(|row| on_one_line(&values.value(row).to_string())),
+            );
         }
-        let (name, is_number) = (shown(field.name()), field.data_type().is_numeric());
+        let (name, is_number) = (on_one_line(field.name()), field.data_type().is_numeric());
         Ok(Column { name, is_number, least, cells })
     };
     (0..schema.fields().len()).map(column).collect()
@@ -147,18 +151,6 @@ fn figure(number: f64) -> String {
         Ok(number) if (1e-4..1e15).contains(&number.abs()) => number.to_string(),
         _ => rounded,
     }
-}
-
-/// Text on one line that moves no cursor and sets no color.
-fn shown(text: &str) -> String {
-    if !text.contains(char::is_control) {
-        return text.to_string();
-    }
-    let escaped = |char: char| match char.is_control() {
-        true => char.escape_default().to_string(),
-        false => char.to_string(),
-    };
-    text.chars().map(escaped).collect()
 }
 
 /// Widths of columns that fit a line, the widest ones cut; `None` if they are too many.

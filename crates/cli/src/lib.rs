@@ -25,6 +25,7 @@ mod arrow_file;
 mod shared_file;
 mod input;
 mod noting;
+mod terminal_text;
 mod output;
 mod fitted_table;
 mod statements;

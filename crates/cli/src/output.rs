@@ -14,6 +14,7 @@ use indicatif::HumanCount;
 use crate::arguments::Style;
 use crate::fault::Fault;
 use crate::noting::Noting;
+use crate::terminal_text::{has_controls, on_its_lines};
 use crate::written_times::written_times;
 
 /// Bytes of a text that a cell of a table shows.
@@ -106,12 +107,13 @@ pub fn check_flat(schema: &Schema, other: &str) -> Result<(), Fault> {
     }
 }
 
-/// A table with the beginnings of texts that no line has room for: laying them out takes time by the square of their length.
+/// A table with the beginnings of texts that no line has room for, as laying them out takes time by the square of their length, and
+/// with control characters spelled out.
 fn with_short_cells(batch: RecordBatch) -> RecordBatch {
     let is_long = |text: &str| text.len() > CELL_BYTES_MAX;
     let shortened = |column: &ArrayRef| {
         let texts = column.as_string_opt::<i32>()?;
-        if !texts.iter().flatten().any(is_long) {
+        if !texts.iter().flatten().any(|text| is_long(text) || has_controls(text)) {
             return None;
         }
         let cell = |text: &str| match is_long(text) {
@@ -123,6 +125,7 @@ fn with_short_cells(batch: RecordBatch) -> RecordBatch {
             }
             false => text.to_string(),
         };
+        let cell = |text: &str| on_its_lines(&cell(text));
         let cells: StringArray = texts.iter().map(|text| text.map(cell)).collect();
         Some(Arc::new(cells) as ArrayRef)
     };
@@ -145,7 +148,8 @@ fn write(
             let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
             let shown =
                 if batches.is_empty() { vec![RecordBatch::new_empty(schema)] } else { batches };
-            writeln!(out, "{}", pretty_format_batches(&shown)?)?;
+            // Names and lists may have them, too.
+            writeln!(out, "{}", on_its_lines(&pretty_format_batches(&shown)?.to_string()))?;
             let noun = if rows == 1 { "row" } else { "rows" };
             writeln!(out, "{} {noun}", HumanCount(rows as u64))?;
         }

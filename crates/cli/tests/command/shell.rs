@@ -141,6 +141,17 @@ fn a_statement_that_changes_something_is_refused_with_the_command_for_it() {
 }
 
 #[test]
+fn a_table_spells_out_what_would_move_the_cursor_or_set_a_color() {
+    let folder = with_tables();
+    let sql = "select chr(27) || '[31m' as red, 'a' || chr(10) || 'b' as lines, 1 as \"\u{7}\"";
+    let table = prints(folder.path(), &["sql", "db", sql], "");
+    assert!(table.contains("| \\u{1b}[31m | a     | "), "{table}");
+    assert!(!table.contains(|char: char| char.is_control() && char != '\n'), "{table:?}");
+    let csv = prints(folder.path(), &["sql", "db", sql, "--output=csv"], "");
+    assert!(csv.contains("\u{1b}[31m") && csv.contains('\u{7}'), "{csv:?}");
+}
+
+#[test]
 fn a_description_has_all_of_a_table() {
     let folder = with_tables();
     let describe =
