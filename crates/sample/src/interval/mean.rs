@@ -21,6 +21,9 @@ const T_SKEWNESS_COUNT_MIN: u64 = 1_000;
 /// As many numbers as this times their squared skewness are enough for t (Cochran 1977, section 2.15).
 const T_SKEWNESS_FACTOR: f64 = 25.0;
 
+/// The share of the greatest number by which rounding may move an end that follows from numbers alone.
+const ROUNDING: f64 = 8.0 * f64::EPSILON;
+
 /// If unmet rows could move the mean by more than this many half-widths, t gives way to bounds.
 const T_REACH_MAX: f64 = 10.0;
 
@@ -86,8 +89,11 @@ pub fn mean_t_or_bounded(
     // What is left to draw may be all at a bound, and no more than that.
     let rest = design.population.map_or(f64::INFINITY, |all| (all - design.drawn) as f64);
     let rest_share = if rest.is_finite() { rest / (count + rest) } else { 1.0 };
-    let least = t.value - rest_share * (t.value - bounds.low);
-    let most = t.value + rest_share * (bounds.high - t.value);
+    let rounding = ROUNDING * bounds.low.abs().max(bounds.high.abs());
+    let least = t.value - rest_share * (t.value - bounds.low) - rounding;
+    let most = t.value + rest_share * (bounds.high - t.value) + rounding;
+    let least = least.max(bounds.low).min(t.value);
+    let most = most.min(bounds.high).max(t.value);
     let within = |low: f64, high: f64, method: Method| {
         let (low, high) = (low.clamp(least, t.value), high.clamp(t.value, most));
         Interval { value: t.value, low, high, method }
