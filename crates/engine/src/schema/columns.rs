@@ -56,8 +56,8 @@ pub fn check_columns(fields: &Fields) -> Result<()> {
         if !is_supported(field.data_type()) {
             let (column, found) = (field.name(), type_name(field.data_type()));
             return Err(Error::invalid(format!(
-                "column {column:?} has type {found}, which is not supported; use an integer, a float, decimal128, \
-                 bool, string, binary, date32, a timestamp or a list of strings"
+                "column {column:?} has type {found}, which is not supported; use an integer, a float, \
+                 decimal128 with a scale of 0 or more, bool, string, binary, date32, a timestamp or a list of strings"
             )));
         }
     }

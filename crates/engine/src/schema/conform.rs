@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use arrow_select::filter::FilterBuilder;
 use drillcore_format::schema::{MergePolicy, TableSchema};
@@ -303,7 +304,12 @@ fn with_texts(values: &ArrayRef, to: &DataType, column: &str) -> Result<Option<A
 fn cast_rows(values: &ArrayRef, to: &DataType, column: &str) -> Result<(ArrayRef, Vec<Rejected>)> {
     let cast = exact_cast(values, to, column)?;
     let reason = |row: usize| {
-        let value = arrow_cast::display::array_value_to_string(values, row).unwrap_or_default();
+        let options = FormatOptions::default().with_display_error(false);
+        let shown = ArrayFormatter::try_new(values, &options)
+            .and_then(|formatter| formatter.value(row).try_to_string());
+        // A time may be beyond all that calendars have.
+        let value =
+            shown.unwrap_or_else(|_| format!("a {} out of range", type_name(values.data_type())));
         format!(
             "column {column:?} stores {}, which cannot hold {value}; correct the value",
             type_name(to)

@@ -147,12 +147,16 @@ impl TableSchema {
     }
 }
 
-/// Names differ, and types are stored.
+/// Names differ and can be handed to other programs, and types are stored.
 fn check_columns(fields: &Fields) -> Result<(), String> {
     let mut names = BTreeSet::new();
     for field in fields {
         if !names.insert(field.name()) {
             return Err(format!("column {:?} appears twice", field.name()));
+        }
+        // Other programs would end the name there.
+        if field.name().contains('\0') {
+            return Err(format!("column {:?} has a NUL character in its name", field.name()));
         }
         if !is_supported(field.data_type()) {
             return Err(format!("column {:?} has type {}", field.name(), field.data_type()));
@@ -215,7 +219,7 @@ mod tests {
     #[test]
     fn a_shape_that_readers_cannot_rely_on_is_refused() {
         type Change = fn(&mut TableSchema);
-        let changes: [Change; 9] = [
+        let changes: [Change; 11] = [
             |schema| schema.key.clear(),
             |schema| schema.key = vec![0, 0],
             |schema| schema.key = vec![2],
@@ -228,6 +232,16 @@ mod tests {
                 schema.columns = Arc::new(Schema::new(vec![twice.clone(), twice]));
                 schema.set = None;
                 schema.weights.clear();
+            },
+            |schema| {
+                let nul = Field::new("a\0b", DataType::Int64, true);
+                schema.columns = Arc::new(Schema::new(vec![nul]));
+                (schema.key, schema.set, schema.weights) = (vec![0], None, Vec::new());
+            },
+            |schema| {
+                let coarse = Field::new("d", DataType::Decimal128(4, -2), true);
+                schema.columns = Arc::new(Schema::new(vec![coarse]));
+                (schema.key, schema.set, schema.weights) = (vec![0], None, Vec::new());
             },
             |schema| {
                 let wide = Field::new("d", DataType::Decimal128(39, 0), true);

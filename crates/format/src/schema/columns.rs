@@ -12,7 +12,10 @@ use crate::error::Result;
 pub fn is_supported(data_type: &DataType) -> bool {
     let is_sound = match data_type {
         DataType::Decimal128(precision, scale) => {
-            validate_decimal_precision_and_scale::<Decimal128Type>(*precision, *scale).is_ok()
+            // Arrow's own arithmetic refuses scales below 0.
+            *scale >= 0
+                && validate_decimal_precision_and_scale::<Decimal128Type>(*precision, *scale)
+                    .is_ok()
         }
         _ => true,
     };
