@@ -549,7 +549,7 @@ mod tests {
         let [low, high] = [500, 5_500].map(|id| Some(vec![ids(vec![id])]));
         let between = Between { low, high, closed: Closed::Both };
         let selection = Selection { between: Some(between), ..Selection::default() };
-        let question = selection.check(&snapshot.table().layout.schema()).unwrap();
+        let question = selection.check(snapshot.table().layout.schema()).unwrap();
         let interrupt = Interrupt::default();
         let selected = snapshot.resolved(question, &interrupt).unwrap();
         let is_bitmap = |part: &Part| matches!(part.members, Some(Members::Live(_)));

@@ -652,7 +652,7 @@ fn write_later_version(path: &Path) {
 
 #[test]
 fn a_file_of_a_later_version_is_refused_and_named() {
-    for (prefix, supported) in [("manifest-", 4), ("wal-", 4), ("segment-", 6)] {
+    for (prefix, supported) in [("manifest-", 5), ("wal-", 5), ("segment-", 7)] {
         let f = Fixture::new();
         f.database.flush().unwrap();
         f.trades.append(&good(0..1), OnError::Raise).unwrap();
