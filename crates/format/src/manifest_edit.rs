@@ -481,7 +481,7 @@ mod tests {
     use crate::schema::SetColumn;
 
     fn any_schema() -> impl Strategy<Value = TableSchema> {
-        let names = prop::collection::vec(".{0,8}", 1..5);
+        let names = prop::collection::vec("[^\\x00]{0,8}", 1..5);
         let sets = prop::option::of(indexed_sets());
         (names, any::<prop::sample::Index>(), sets).prop_map(|(names, index, indexed)| {
             let width = names.len();

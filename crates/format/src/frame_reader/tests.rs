@@ -273,14 +273,14 @@ fn a_log_of_the_other_kind_and_another_version_are_named() {
     let mut bytes = Log::new(FileHeader { kind: LogKind::Manifest, ..HEADER }).bytes;
     let error = FileHeader::read(&bytes, LogKind::Wal).unwrap_err();
     assert!(error.to_string().contains("DRILLMAN"), "{error}");
-    for version in [1, 3, 5] {
+    for version in [1, 4, 6] {
         bytes[8] = version;
         let checksum = crc32c::crc32c(&bytes[..12]);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
         let error = FileHeader::read(&bytes[..], LogKind::Manifest).unwrap_err();
         let found = u32::from(version);
         let what = "manifest file header";
-        assert_eq!(error, FormatError::Version { what, found, supported: 4 });
+        assert_eq!(error, FormatError::Version { what, found, supported: 5 });
     }
 }
 

@@ -35,14 +35,12 @@ fn any_blocks() -> impl Strategy<Value = Vec<Block>> {
             blocks
                 .into_iter()
                 .zip(separators)
-                .map(|((_, rows, pages, hashes, weights, extent_bytes), separator)| Block {
-                    separator,
-                    // A row takes a byte at least.
-                    rows: rows.min(pages * PAGE_BYTES as u32),
-                    pages,
-                    extent_bytes: if has_extents { extent_bytes } else { 0 },
-                    hashes,
-                    weights,
+                .map(|((_, rows, pages, mut hashes, weights, extent_bytes), separator)| {
+                    // A row takes a byte at least, and has one key.
+                    let rows = rows.min(pages * PAGE_BYTES as u32);
+                    hashes.truncate(rows as usize);
+                    let extent_bytes = if has_extents { extent_bytes } else { 0 };
+                    Block { separator, rows, pages, extent_bytes, hashes, weights }
                 })
                 .collect()
         },

@@ -607,7 +607,7 @@ fn a_confidence_outside_zero_and_one_is_a_typed_error() {
         assert_eq!(Confidence::new(found), Err(ConfidenceError { found }));
     }
     let error = Confidence::new(f64::NAN).unwrap_err();
-    assert!(error.to_string().contains("confidence NaN is not between"));
+    assert!(error.to_string().contains("between 0 and 1, such as 0.95; got NaN"));
     assert_eq!(confidence(0.9).get(), 0.9);
 }
 

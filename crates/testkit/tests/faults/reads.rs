@@ -446,10 +446,10 @@ fn a_database_of_another_version_is_refused_by_name_and_left_as_it_is() {
     }
     let intact = contents(&files);
     for (stem, is_log, reads, versions) in [
-        ("segment-", false, 6, [1, 5, 7]),
-        ("postings-", false, 6, [1, 5, 7]),
-        ("manifest-", true, 4, [1, 3, 5]),
-        ("wal-0", true, 4, [1, 3, 5]),
+        ("segment-", false, 7, [1, 6, 8]),
+        ("postings-", false, 7, [1, 6, 8]),
+        ("manifest-", true, 5, [1, 4, 6]),
+        ("wal-0", true, 5, [1, 4, 6]),
     ] {
         let (name, bytes) = intact.iter().find(|(name, _)| name.starts_with(stem)).unwrap();
         for version in versions {

@@ -193,7 +193,9 @@ fn one_number_has_the_bounds_for_its_interval() {
     assert_eq!((one.value, one.low, one.high), (1.0, -2.0, 50.0));
     // One more row is left, and no more than a half of the mean.
     let almost = interval(&moments, &between, without_replacement(2, 1));
-    assert_eq!((almost.low, almost.high), (-0.5, 25.5));
+    // Rounding has room beside that.
+    assert!(almost.low <= -0.5 && almost.high >= 25.5, "{almost:?}");
+    assert!(almost.low > -0.5 - 1e-12 && almost.high < 25.5 + 1e-12, "{almost:?}");
 }
 
 #[test]
