@@ -121,3 +121,32 @@ def test_rows_are_named_by_their_places_in_the_whole_stream() -> None:
         t.append(rows)
     assert [one.row for one in t.append(rows, on_error="skip").rejected] == [3, 5]
     assert t.scan().arrow()["name"].to_pylist() == ["a", "b", "good", "good"]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.string_view()], ids=str)
+def test_a_slice_without_rows_is_sound_though_it_comes_without_its_bytes(kind: pa.DataType) -> None:
+    db = drillcore.open(":memory:")
+    column = "data" if pa.types.is_binary(kind) else "name"
+    t = db.create_table("t", {"id": "int64", "name": "string", "data": "binary", "tags": "list<string>"}, key="id")
+    values = pa.array(["a", "b", "c"]).cast(kind)
+    batch = pa.record_batch({"id": pa.array([1, 2, 3]), column: values})
+    assert t.append(batch.slice(3)).rows == 0
+    stream = pa.RecordBatchReader.from_batches(batch.schema, [batch, batch.slice(3)])
+    assert t.append(stream).rows == 3
+    nothing = pa.DictionaryArray.from_arrays(pa.array([None], pa.int8()), values[3:])
+    assert t.append(pa.record_batch({"id": pa.array([4]), column: nothing})).rows == 1
+    empty = pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), pa.array(["a"])[1:])
+    assert t.append(pa.record_batch({"id": pa.array([5]), "tags": empty})).rows == 1
+    assert t.get(5)["tags"] == []
+
+
+def test_a_code_that_is_not_in_the_dictionary_names_its_row_which_can_be_left_out() -> None:
+    db = drillcore.open(":memory:")
+    t = db.create_table("t", {"id": "int64", "name": "string"}, key="id")
+    rows = pa.table({"id": [1, 2, 3, 4], "name": dictionary([0, 5, 1, -1])})
+    with pytest.raises(
+        drillcore.InvalidArgumentError, match='column "name", row 1: its code is not among the 2 values'
+    ):
+        t.append(rows)
+    assert [rejected.row for rejected in t.append(rows, on_error="skip").rejected] == [1, 3]
+    assert t.scan().arrow()["name"].to_pylist() == ["a", "b"]
