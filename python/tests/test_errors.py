@@ -426,7 +426,7 @@ def test_a_mistake_raises_its_class_and_says_what_to_do(database: Database, even
 def test_a_set_without_rows_is_empty_and_cannot_be_sampled(events: Table) -> None:
     assert events.count(set="XX") == 0
     assert events.scan(set="XX").arrow().num_rows == 0
-    with pytest.raises(drillcore.TooFewRowsError, match="empty"):
+    with pytest.raises(drillcore.TooFewRowsError, match="no row is selected"):
         events.sample(1, set="XX")
 
 
