@@ -120,14 +120,17 @@ pub fn exists(directory: &dyn Directory) -> Result<bool> {
 impl Manifest {
     /// Opens the manifest, or starts one in a directory without. Returns also the files that it replaces, by number and
     /// name, which the caller removes: a newer one is what counts. `fresh` is a random number that becomes the identity of
-    /// a database that has none yet.
+    /// a database that has none yet. Segments get numbers from `unused` on, at least: so those that lie there and that the
+    /// manifest does not name are known to be of no account.
     pub fn open(
         directory: Arc<dyn Directory>,
         fresh: u128,
+        unused: SegmentId,
     ) -> Result<(Manifest, ManifestState, Files)> {
         let files = manifest_files(directory.as_ref())?;
         let mut state = newest(directory.as_ref(), &files)?.state;
         state.identity.get_or_insert(fresh);
+        state.next_segment = state.next_segment.max(unused);
         if let Some(backup) = &mut state.backup {
             backup.was_opened = true;
         }

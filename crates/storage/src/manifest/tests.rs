@@ -3,7 +3,7 @@ use crate::files::memory_directory::MemoryDirectory;
 use drillcore_format::ids::LsnRange;
 
 fn open(directory: &MemoryDirectory) -> Result<(Manifest, ManifestState)> {
-    let (manifest, state, replaced) = Manifest::open(Arc::new(directory.clone()), 7)?;
+    let (manifest, state, replaced) = Manifest::open(Arc::new(directory.clone()), 7, SegmentId(1))?;
     replaced.iter().for_each(|(_, name)| directory.remove(name).unwrap());
     Ok((manifest, state))
 }

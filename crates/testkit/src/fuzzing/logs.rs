@@ -7,6 +7,7 @@ use drillcore_format::block::RowsBuilder;
 use drillcore_format::cursor::Cursor;
 use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
+use drillcore_format::ids::SegmentId;
 use drillcore_format::logged_commit::decode_commit;
 use drillcore_format::manifest_edit::{decode_edits, encode_edits};
 use drillcore_format::rows::Layout;
@@ -117,7 +118,9 @@ pub fn manifest(parts: &[Vec<u8>]) -> Outcome {
     for schema in schemas.chain(found.state.tables.values().map(|table| &table.schema)) {
         use_schema(schema, &mut outcome);
     }
-    if let Some((_, opened, _)) = outcome.note(Manifest::open(Arc::new(directory.clone()), 7)) {
+    if let Some((_, opened, _)) =
+        outcome.note(Manifest::open(Arc::new(directory.clone()), 7, SegmentId(1)))
+    {
         let mut expected = found.state;
         expected.identity.get_or_insert(7);
         assert_eq!(opened, expected);

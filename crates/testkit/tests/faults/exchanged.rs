@@ -159,6 +159,35 @@ fn a_cut_segment_is_neither_backed_up_nor_restored() {
     assert_corrupt(db.backup(folder.path().join("later"), true), &name);
 }
 
+/// Segments of a later backup that was not finished hold commits that the earlier one lacks.
+#[test]
+fn what_an_unfinished_backup_leaves_is_of_no_account_whoever_opens_the_earlier_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, backup] = ["db", "backup"].map(|name| folder.path().join(name));
+    create(&path);
+    fill(&path, 0);
+    open(&path).unwrap().backup(&backup, true).unwrap();
+    fill(&path, 1);
+    let later = named(&path, "segment-");
+    assert_ne!(later, named(&backup, "segment-"));
+    fs::copy(path.join(&later), backup.join(&later)).unwrap();
+
+    // A reader keeps it from being removed.
+    let reader = open_read_only(&backup).unwrap();
+    open(&backup).unwrap().close().unwrap();
+    assert_eq!(named(&backup, "segment-"), later);
+    assert_eq!(first_value(&open_read_only(&backup).unwrap()), [0]);
+    assert_eq!(first_value(&open(&backup).unwrap()), [0]);
+    reader.close().unwrap();
+    open(&backup).unwrap().close().unwrap();
+    assert_ne!(named(&backup, "segment-"), later);
+}
+
+fn log_files(path: &Path) -> usize {
+    let files = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+    files.filter(|name| name.to_string_lossy().starts_with("wal-")).count()
+}
+
 #[test]
 fn openings_that_append_a_row_each_do_not_pile_log_files_up() {
     const OPENINGS: i64 = 150;
@@ -171,9 +200,25 @@ fn openings_that_append_a_row_each_do_not_pile_log_files_up() {
         db.table("t").unwrap().append(&row, OnError::Raise).unwrap();
         db.close().unwrap();
     }
-    let files = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name());
-    let log_files = files.filter(|name| name.to_string_lossy().starts_with("wal-")).count();
-    assert!(log_files <= 80, "{log_files}");
+    assert!(log_files(&path) <= 80, "{}", log_files(&path));
     let table = open_read_only(&path).unwrap().table("t").unwrap();
     assert_eq!(table.snapshot().unwrap().rows().unwrap(), OPENINGS as u64);
+}
+
+#[test]
+fn openings_that_note_a_position_each_do_not_pile_log_files_up() {
+    const OPENINGS: u64 = 150;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    create(&path);
+    for opening in 0..OPENINGS {
+        let db = open(&path).unwrap();
+        let position =
+            SourcePosition { source: "rows".into(), position: opening.to_string().into() };
+        db.prepare(&[], OnError::Raise).unwrap().commit(&[position]).unwrap();
+        db.close().unwrap();
+    }
+    assert!(log_files(&path) <= 80, "{}", log_files(&path));
+    let positions = open(&path).unwrap().positions().unwrap();
+    assert_eq!(positions.get("rows").unwrap(), (OPENINGS - 1).to_string().as_bytes());
 }

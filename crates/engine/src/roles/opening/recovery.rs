@@ -97,14 +97,14 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
     if !is_backup {
         orphans.check_no_edit_is_lost(directory.as_ref(), next_segment, last)?;
     }
-    let (manifest, _, replaced) = Manifest::open(directory.clone(), fresh)?;
-    remove_unfinished(directory.as_ref())?;
-    let version = manifest.version();
     // An orphan that a reader still needs keeps its name.
     // A number that no database reaches was made up, and is ignored.
     let numbers = orphans.names().iter().filter_map(|name| Some(file_of(name)?.1.0));
     let taken = numbers.filter(|number| *number < u64::from(u32::MAX)).max();
     let unused = taken.map_or(next_segment, |taken| next_segment.max(SegmentId(taken + 1)));
+    let (manifest, _, replaced) = Manifest::open(directory.clone(), fresh, unused)?;
+    remove_unfinished(directory.as_ref())?;
+    let version = manifest.version();
     let core = Core::new(directory, lock, options, cache, manifest, unused, state);
     opened.iter().for_each(|segment| core.note_segment(segment));
     let orphans = orphans.names().iter().map(|name| (name.clone(), version));
