@@ -17,7 +17,7 @@ use drillcore_storage::files::whole_file::is_unfinished;
 use drillcore_storage::log::log_files::is_log_file;
 use drillcore_storage::log::reading::read_log;
 use drillcore_storage::log::recovery::recover_log;
-use drillcore_storage::log::wal::{LogOptions, Wal};
+use drillcore_storage::log::wal::LogOptions;
 use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
 use drillcore_storage::pages::files_ahead::FilesAhead;
 use drillcore_storage::pages::page_cache::PageCache;
@@ -295,23 +295,28 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
             // segments only.
             start_log_at(core, expected)?;
         }
+        // What only readers need counts as their own from here on.
+        jobs::remove_log_before(core, &wal, needed_from, core.manifest().version());
         core.wal.set(wal).map_err(|_| ()).expect("the log is opened once");
-        release_small_files(core)?;
+        release_small_files(core, expected)?;
     }
     Ok(())
 }
 
 /// Flushes all where openings before this one left many log files: who opens, appends a little and closes leaves no time for
-/// that in the background.
-fn release_small_files(core: &Core) -> Result<()> {
-    if !core.wal.get().is_some_and(Wal::has_many_small_files) {
-        return Ok(());
-    }
-    match flush(core, core.visible(), &core.options.interrupt).map_err(Error::if_lacking) {
+/// that in the background. `expected` is the next commit.
+fn release_small_files(core: &Core, expected: Lsn) -> Result<()> {
+    let Some(wal) = core.wal.get().filter(|wal| wal.has_many_small_files()) else { return Ok(()) };
+    match flush(core, core.visible(), &core.options.interrupt).map_err(Error::if_postponed) {
+        Ok(()) => {}
         // Without room for segments the log stays as it is.
-        Ok(()) | Err(Ok(_)) => Ok(()),
-        Err(Err(error)) => Err(error),
+        Err(Ok(_)) => return Ok(()),
+        Err(Err(error)) => return Err(error),
     }
+    // Commits of positions alone leave nothing to flush.
+    start_log_at(core, expected)?;
+    jobs::remove_log_before(core, wal, expected, core.manifest().version());
+    Ok(())
 }
 
 /// Refuses a log that ends before `expected`, the first commit that no segment holds.
