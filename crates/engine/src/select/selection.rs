@@ -339,7 +339,7 @@ impl Selected {
         }
         let mut places = Vec::with_capacity(numbers.len());
         let locator = self.sums.locator(numbers.len());
-        let parts = self.parts_for(numbers.len())?;
+        let parts = self.parts_for(numbers.len(), interrupt)?;
         for numbers in numbers.chunks(Interrupt::LOOKUPS) {
             interrupt.check()?;
             // Of those whose set is listed on disk the part, the position in it, and the draw.
@@ -374,12 +374,15 @@ impl Selected {
 
     /// The parts, to find the rows of `numbers` in. For at least as many numbers as there are rows, those of bitmaps are
     /// listed: a search of a bitmap for each would cost several times as much.
-    fn parts_for(&self, numbers: usize) -> Result<Cow<'_, [Part]>> {
+    fn parts_for(&self, numbers: usize, interrupt: &Interrupt) -> Result<Cow<'_, [Part]>> {
         if self.len() > numbers as u64 {
             return Ok(Cow::Borrowed(&self.parts));
         }
         let parts = self.parts.iter().map(|part| match part.members {
-            Some(Members::Live(_)) => part.listed(&self.pieces[part.piece]),
+            Some(Members::Live(_)) => {
+                interrupt.check()?;
+                part.listed(&self.pieces[part.piece])
+            }
             _ => Ok(part.clone()),
         });
         Ok(Cow::Owned(parts.collect::<Result<_>>()?))
@@ -559,6 +562,6 @@ mod tests {
         let by_itself = |&number: &u64| selected.places(&[number], &interrupt).unwrap()[0];
         let one_by_one: Vec<Place> = numbers.iter().map(by_itself).collect();
         assert_eq!(selected.places(&numbers, &interrupt).unwrap(), one_by_one);
-        assert!(!selected.parts_for(numbers.len()).unwrap().iter().any(is_bitmap));
+        assert!(!selected.parts_for(numbers.len(), &interrupt).unwrap().iter().any(is_bitmap));
     }
 }
