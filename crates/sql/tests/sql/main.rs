@@ -16,3 +16,4 @@ mod moments;
 mod panics;
 mod parameters;
 mod query;
+mod refusals;

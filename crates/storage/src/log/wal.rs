@@ -29,7 +29,7 @@ use crate::log::turns::Turns;
 use crate::sync::atomic::{self, AtomicBool, AtomicU64};
 use crate::sync::{Mutex, MutexGuard, thread};
 
-/// A log may have so many files that are not full. Each opening that commits begins one, and the next opening reads all.
+/// How many files of a log need not be full. Each opening that commits begins one, and the next opening reads all.
 const SMALL_FILES_MAX: u64 = 64;
 
 /// How a log is written.
