@@ -1,8 +1,6 @@
 //! Orphans: segments and postings that the manifest does not name. They were being written at a crash, or they wait for
 //! readers; or they show that the manifest lost its end.
 
-use std::collections::HashSet;
-
 use drillcore_format::ids::{Lsn, SegmentId};
 use drillcore_storage::files::directory::Directory;
 use drillcore_storage::manifest::ManifestState;
@@ -29,7 +27,7 @@ impl Orphans {
 
     /// Those that a manifest does not name.
     pub fn of(self, found: &ManifestState) -> Orphans {
-        let named: HashSet<String> = file_names(found).into_iter().collect();
+        let named = file_names(found);
         Orphans(self.0.into_iter().filter(|name| !named.contains(name)).collect())
     }
 

@@ -375,15 +375,16 @@ impl Selected {
     /// The parts, to find the rows of `numbers` in. For at least as many numbers as there are rows, those of bitmaps are
     /// listed: a search of a bitmap for each would cost several times as much.
     fn parts_for(&self, numbers: usize, interrupt: &Interrupt) -> Result<Cow<'_, [Part]>> {
-        if self.len() > numbers as u64 {
+        let is_bitmap = |part: &Part| matches!(part.members, Some(Members::Live(_)));
+        if self.len() > numbers as u64 || !self.parts.iter().any(is_bitmap) {
             return Ok(Cow::Borrowed(&self.parts));
         }
-        let parts = self.parts.iter().map(|part| match part.members {
-            Some(Members::Live(_)) => {
+        let parts = self.parts.iter().map(|part| match is_bitmap(part) {
+            true => {
                 interrupt.check()?;
                 part.listed(&self.pieces[part.piece])
             }
-            _ => Ok(part.clone()),
+            false => Ok(part.clone()),
         });
         Ok(Cow::Owned(parts.collect::<Result<_>>()?))
     }
