@@ -4,69 +4,27 @@
 
 mod column_type;
 mod duration;
-mod shared_options;
-mod export_arguments;
-mod backup_arguments;
-mod altering_arguments;
 mod arguments;
-mod fault;
-mod ctrl_c;
-mod opening;
-mod source;
-mod records;
-mod time_text;
-mod written_times;
-mod exact_text;
-mod batches;
-mod flat_json;
-mod parser;
-mod text_file;
-mod arrow_file;
-mod shared_file;
-mod input;
-mod noting;
-mod terminal_text;
-mod output;
-mod fitted_table;
-mod statements;
-mod completion;
-mod progress;
-mod selection;
-mod read;
-mod idle;
-mod gone_terminal;
-mod pager;
-mod describe;
-mod prompt;
-mod export_target;
-mod export;
-mod shape_check;
-mod resume;
-mod in_turn;
-mod held_bytes;
-mod ingest;
-mod delete;
-mod add_column;
-mod reshaping;
-mod drop_table;
-mod set_index;
-mod set_ttl;
-mod named_snapshot;
-mod backup;
-mod upkeep;
-mod shell_files;
-mod bench;
-mod demo;
+mod process;
+mod files;
+mod printing;
+mod verbs;
+mod shell;
 
 use std::ffi::OsString;
 use std::sync::Arc;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Verb};
-use crate::ctrl_c::CtrlC;
+use crate::arguments::verb::{Arguments, Verb};
 pub use crate::duration::parse_duration;
-use crate::fault::{Fault, report};
+use crate::process::ctrl_c::CtrlC;
+use crate::process::fault::{Fault, report};
+use crate::shell::prompt;
+use crate::verbs::{
+    add_column, backup, bench, delete, demo, describe, drop_table, export, ingest, named_snapshot,
+    read, reshaping, set_index, set_ttl, shell_files, upkeep,
+};
 
 /// Does what the arguments say, the first of which is the program's name, and returns the exit code.
 /// Prints to standard output and standard error.

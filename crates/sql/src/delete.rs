@@ -6,15 +6,15 @@ use datafusion::sql::sqlparser::ast::{
 };
 use drillcore::{Database, DeleteResult, Error, ErrorKind, Interrupt, Result, Selection};
 
+use crate::conditions::predicate::predicate_interruptibly;
 use crate::error::{from_datafusion, with_quotes_told};
-use crate::parameters::Parameters;
-use crate::predicate::predicate_interruptibly;
+use crate::parsing::parameters::Parameters;
+use crate::parsing::syntax;
 use crate::session;
-use crate::syntax;
 
 /// Runs a text that begins with `DELETE`, behind comments at most, in one commit; of another text returns `None`.
 ///
-/// Its condition is one as [`predicate`](crate::predicate) takes them. Parameters in it are numbers, strings, booleans and
+/// Its condition is one as [`predicate`](crate::predicate()) takes them. Parameters in it are numbers, strings, booleans and
 /// nulls.
 ///
 /// ```

@@ -1,7 +1,7 @@
 //! How aggregates, metrics and granularities are written in every face: `avg(delay)`, `1h`.
 //!
 //! This is what the engine's types show, read back. Expressions and filters in aggregates are left to
-//! [`aggregates`](crate::aggregates()).
+//! [`aggregates`](crate::conditions::aggregates()).
 
 use drillcore::{Aggregate, Error, ErrorKind, Granularity, Metric, Result};
 

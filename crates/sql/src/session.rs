@@ -7,9 +7,9 @@ use datafusion::execution::{SessionStateBuilder, SessionStateDefaults};
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 
-use crate::bounded_functions::bounded;
-use crate::checked_arithmetic::CheckedConstants;
-use crate::moments::{MomentsApart, with_moment};
+use crate::functions::bounded_functions::bounded;
+use crate::functions::checked_arithmetic::CheckedConstants;
+use crate::functions::moments::{MomentsApart, with_moment};
 
 /// What queries call the database and its tables' home.
 pub const CATALOG: &str = "drillcore";
@@ -49,7 +49,7 @@ pub fn builder(threads: usize, result_bytes: u64) -> SessionStateBuilder {
 pub const STACK_BYTES: usize = 64 << 20;
 const STACK_LEFT_BYTES: usize = 4 << 20;
 
-/// Runs `work` with room on the stack for what [`syntax`](crate::syntax) lets through.
+/// Runs `work` with room on the stack for what [`syntax`](crate::parsing::syntax) lets through.
 pub fn with_stack<T>(work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_LEFT_BYTES, STACK_BYTES, work)
 }

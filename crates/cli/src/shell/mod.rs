@@ -1,0 +1,5 @@
+//! The prompt for queries.
+
+pub mod statements;
+pub mod completion;
+pub mod prompt;

@@ -1,0 +1,4 @@
+//! Estimates inside of queries.
+
+pub mod estimate_options;
+pub mod estimated_calls;

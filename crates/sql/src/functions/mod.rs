@@ -1,0 +1,8 @@
+//! Functions and aggregates in the place of DataFusion's, and those that it lacks.
+
+pub mod checked_arithmetic;
+pub mod bounded_functions;
+pub mod moments;
+pub mod sliding_floats;
+pub mod checked_sum;
+pub mod float_extremes;

@@ -1,0 +1,6 @@
+//! From text to a syntax tree, with values in the place of placeholders.
+
+pub mod parameters;
+pub mod syntax;
+pub mod columns_first;
+pub mod from_first;
