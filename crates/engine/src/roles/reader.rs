@@ -392,20 +392,13 @@ impl Reader {
         opening.finish(interrupt)?;
         let before = before.filter(|before| take_over(&mut state, &before.version));
         let known = before.map_or(Lsn(0), |before| before.version.lsn());
-        let mut erasures: Vec<(Lsn, LoggedErasure)> = Vec::new();
-        for (lsn, erasure) in before.iter().flat_map(|before| &before.erasures) {
-            // Segments that came since may not know of it, and the log is not read again.
-            if *lsn >= needed_from {
-                erase_logged(&mut state, *lsn, erasure.clone())?;
-                erasures.push((*lsn, erasure.clone()));
-            }
-        }
-        if let Some(before) = before {
-            state.positions.add_later(&before.positions);
-        }
-        let before = before.map(|before| &before.log);
+        let mut erasures = match before {
+            None => Vec::new(),
+            Some(before) => known_of_the_log(before, needed_from, &mut state)?,
+        };
         let to = fixed.map_or(Lsn(u64::MAX), Moment::lsn);
-        let log = read_log(directory.as_ref(), needed_from, to, before, |lsn, payload| {
+        let read_before = before.map(|before| &before.log);
+        let log = read_log(directory.as_ref(), needed_from, to, read_before, |lsn, payload| {
             interrupt.check()?;
             match lsn {
                 lsn if lsn <= known => Ok(()),
@@ -414,21 +407,19 @@ impl Reader {
         })?;
         let of_segments = state.next_lsn;
         let lsn = log.last.unwrap_or_default().max(Lsn(of_segments.0 - 1)).max(known);
-        match fixed {
+        if let Some(moment) = fixed {
             // The reader that gave it has checked that its commits have its columns.
-            Some(moment) if lsn < moment.lsn() => {
+            if lsn < moment.lsn() {
                 return Err(moment.gone(format_args!("the log ends at commit {lsn}")).into());
             }
-            Some(_) => {}
-            None => {
-                self.check_columns(version, bytes, &state)?;
-                let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
-                let expected = of_segments.max(of_named.unwrap_or_default());
-                check_log_reaches(log.last, needed_from, expected)?;
-                let last = lsn.max(Lsn(expected.0 - 1));
-                if let Some(orphans) = orphans {
-                    orphans.check_no_edit_is_lost(directory.as_ref(), next_segment, last)?;
-                }
+        } else {
+            self.check_columns(version, bytes, &state)?;
+            let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
+            let expected = of_segments.max(of_named.unwrap_or_default());
+            check_log_reaches(log.last, needed_from, expected)?;
+            let last = lsn.max(Lsn(expected.0 - 1));
+            if let Some(orphans) = orphans {
+                orphans.check_no_edit_is_lost(directory.as_ref(), next_segment, last)?;
             }
         }
         let for_others = Lease::take_moment(directory.clone(), version, lsn, fresh_seed())?;
@@ -590,6 +581,22 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// Brings into `state` what a reader has read of a part of the log that is not read again: positions, and erasures by
+/// commits of `needed_from` on, which segments that came since may not know of. Returns these.
+fn known_of_the_log(
+    before: &Current,
+    needed_from: Lsn,
+    state: &mut State,
+) -> Result<Vec<(Lsn, LoggedErasure)>> {
+    state.positions.add_later(&before.positions);
+    let of_log = before.erasures.iter().filter(|(lsn, _)| *lsn >= needed_from);
+    let erasures: Vec<(Lsn, LoggedErasure)> = of_log.cloned().collect();
+    for (lsn, erasure) in &erasures {
+        erase_logged(state, *lsn, erasure.clone())?;
+    }
+    Ok(erasures)
 }
 
 /// Takes the runs of an earlier version over into tables that have only their segments yet. Says no, and takes
