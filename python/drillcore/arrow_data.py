@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import shown
+from drillcore.names import in_quotes, shown
 
 NO_ARROW_FORM = (ValueError, TypeError, ArithmeticError, NotImplementedError)
 """What pyarrow raises of values that it has no array for; its own exceptions derive from these."""
@@ -79,9 +79,9 @@ def _why_no_form(frame: Any) -> str:
     names = [str(name) for name in frame.columns]
     for position, name in enumerate(names):
         if name in names[:position]:
-            return f"it has two columns {name!r}; rename one"
+            return f"it has two columns {in_quotes(name)}; rename one"
         if why := no_common_type(frame.iloc[:, position]):
-            return f"column {name!r}, {why}"
+            return f"column {in_quotes(name)}, {why}"
     return "its columns have different lengths or types"
 
 

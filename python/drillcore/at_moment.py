@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.moment import Moment
-from drillcore.names import check_name, shown
+from drillcore.names import check_name, in_quotes, shown
 from drillcore.splits import Split, split_up
 from drillcore.values import Bounds
 
@@ -111,7 +111,7 @@ class AtMoment:
         parts, snapshot = self._native.snapshot_with_moment()
         if (split.path, split.moment) != (self._directory, Moment(*parts)):
             raise InvalidArgumentError(
-                f"split: it is of {split.path!r} at {split.moment}, but this reader of {self._directory!r} is at "
-                f"{Moment(*parts)}; open one at split.moment"
+                f"split: it is of {in_quotes(split.path)} at {split.moment}, but this reader of "
+                f"{in_quotes(self._directory)} is at {Moment(*parts)}; open one at split.moment"
             )
         return split._to(snapshot.table(split.table))

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from drillcore.arrow_data import NO_ARROW_FORM
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
-from drillcore.names import shown
+from drillcore.names import in_quotes, shown
 from drillcore.type_names import type_name
 
 _Rule = tuple[frozenset[type], Callable[[Any], Any]]
@@ -52,7 +52,7 @@ def to_array(values: Sequence[Any], field: pa.Field, *, place: str = "") -> pa.A
     >>> to_array(["x"], pa.field("flight", pa.int64()))
     Traceback (most recent call last):
     ...
-    drillcore.errors.InvalidArgumentError: column 'flight' (int64): 'x' is not a number
+    drillcore.errors.InvalidArgumentError: column "flight" (int64): 'x' is not a number
     """
     try:
         return _array(values, field.type)
@@ -87,7 +87,7 @@ def _first_refusal(values: Sequence[Any], field: pa.Field, place: str) -> Error:
     """Return the error for the first of ``values`` that is not taken."""
     for position, value in enumerate(values):
         where = f"{place} {position}: " if place else ""
-        start = f"{where}column {field.name!r} ({type_name(field.type)}): "
+        start = f"{where}column {in_quotes(field.name)} ({type_name(field.type)}): "
         try:
             _array([value], field.type)
         except _MisfitError as error:
@@ -98,7 +98,7 @@ def _first_refusal(values: Sequence[Any], field: pa.Field, place: str) -> Error:
             # The words of pyarrow, or of Python, are about their own types.
             return InvalidArgumentError(f"{start}{_why(value, field.type)}")
     return InvalidArgumentError(
-        f"column {field.name!r} ({type_name(field.type)}): too many values; append in smaller batches"
+        f"column {in_quotes(field.name)} ({type_name(field.type)}): too many values; append in smaller batches"
     )
 
 

@@ -21,7 +21,7 @@ from drillcore.arrow_data import (
 )
 from drillcore.cells import is_missing, to_array
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_encodable, check_no_nul, shown, unknown_name
+from drillcore.names import check_encodable, check_no_nul, in_quotes, shown, unknown_name
 from drillcore.type_names import type_name
 
 
@@ -255,7 +255,7 @@ def _column(values: list[Any], name: str, schema: pa.Schema, place: str) -> pa.A
     try:
         return pa.array(values)
     except NO_ARROW_FORM:
-        raise InvalidArgumentError(f"new column {name!r}: {no_common_type(values)}") from None
+        raise InvalidArgumentError(f"new column {in_quotes(name)}: {no_common_type(values)}") from None
 
 
 def _new_field(name: str, values: list[Any]) -> pa.Field:
@@ -275,7 +275,8 @@ def _refusal(value: Any, field: pa.Field, discovery: Discovery | None) -> str | 
         return f'dimension "{field.name}" has the name of a metric; rename it'
     if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
         return (
-            f"new column {field.name!r} has type {type_name(field.type)}, which a dimension cannot have; leave it out"
+            f"new column {in_quotes(field.name)} has type {type_name(field.type)}, which a dimension cannot have; "
+            "leave it out"
         )
     try:
         to_array([value], field)

@@ -27,7 +27,7 @@ from drillcore.errors import (
     InvalidTypeError,
 )
 from drillcore.figures import check_count, check_timeout
-from drillcore.names import check_name, check_names, listed, shown
+from drillcore.names import check_name, check_names, in_quotes, listed, shown
 from drillcore.notebook import counted
 from drillcore.overview import tables_html
 from drillcore.parameters import Parameters, parse_parameters
@@ -177,7 +177,7 @@ class Database(AtMoment):
                 raise InvalidArgumentError('merge="rollup" needs rollup={"time": ..., "metrics": {...}, ...}')
             columns, folding = parse_rollup(rollup, columns)
         elif rollup is not None:
-            raise InvalidArgumentError(f'rollup: needs merge="rollup", not merge={merge!r}')
+            raise InvalidArgumentError(f'rollup: needs merge="rollup", not merge={in_quotes(merge)}')
         if set is not None:
             check_name("set", set)
         try:

@@ -9,6 +9,7 @@ from drillcore import _native
 from drillcore.data import to_arrow
 from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow, Shape, Values
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from drillcore.names import in_quotes
 from drillcore.writer import Writer, whole
 
 if TYPE_CHECKING:
@@ -145,6 +146,6 @@ class DatabaseWriter(Writer):
             parts.append((name, whole(to_arrow(given, table.append_schema, table._needed(self._fill_nulls)))))
         if rejected := self._add_parts(parts):
             part, row, reason = rejected[0]
-            why = f"table {parts[part][0]!r}, row {row}: {reason}"
+            why = f"table {in_quotes(parts[part][0])}, row {row}: {reason}"
             with self._lock:
                 self._note_failed([FailedRow(name, row, why) for name, batch in parts for row in batch.to_pylist()])

@@ -12,6 +12,7 @@ import pyarrow as pa
 from drillcore.arrow_data import is_arrow, is_pandas, refuse_column
 from drillcore.data import AppendResult, Rejected, is_dicts, to_arrow
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, LoadError
+from drillcore.names import in_quotes
 from drillcore.rows import Rows
 from drillcore.schema import plain_type
 
@@ -251,7 +252,7 @@ def _plain_column(column: pa.Array, field: pa.Field) -> pa.Array:
             column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(field.type))
         return column.cast(field.type)
     except pa.ArrowException as error:
-        raise InvalidArgumentError(f"column {field.name!r} cannot be read: {error}") from error
+        raise InvalidArgumentError(f"column {in_quotes(field.name)} cannot be read: {error}") from error
 
 
 def usual_rows(memory_bytes: int) -> int:

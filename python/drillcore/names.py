@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -67,6 +68,17 @@ def shown(value: Any) -> str:
         return f"a {type(value).__name__} too long to show"
 
 
+def in_quotes(name: Any) -> str:
+    """Return a name for a message, as those of the engine have it: in double quotes.
+
+    Examples
+    --------
+    >>> print(in_quotes("carrier"), in_quotes('a "b"'), in_quotes(5))
+    "carrier" "a \\"b\\"" 5
+    """
+    return json.dumps(name, ensure_ascii=False) if isinstance(name, str) else shown(name)
+
+
 def shortened(text: str) -> str:
     """Return ``text``, or its first characters if it has more than 60."""
     return text if len(text) <= _SHOWN_LEN_MAX else text[: _SHOWN_LEN_MAX - 3] + "..."
@@ -104,7 +116,7 @@ def check_columns(columns: Any) -> list[str] | None:
         if not isinstance(name, str):
             raise InvalidTypeError(f"columns: expected a list of names, not one with {shown(name)}")
         if name in names:
-            raise InvalidArgumentError(f"columns: {shown(name)} is listed twice")
+            raise InvalidArgumentError(f"columns: {in_quotes(name)} is listed twice")
         names.append(check_encodable("columns", name))
     return names
 
@@ -115,11 +127,11 @@ def unknown_name(what: str, name: Any, valid: Iterable[str]) -> NotFoundError:
     Examples
     --------
     >>> unknown_name("granularity", "huor", ["minute", "hour"])
-    NotFoundError("unknown granularity 'huor'; did you mean 'hour'?")
+    NotFoundError('unknown granularity "huor"; did you mean "hour"?')
     >>> unknown_name("granularity", "x", ["minute", "hour"])
-    NotFoundError("unknown granularity 'x'; there are: minute, hour")
+    NotFoundError('unknown granularity "x"; there are: minute, hour')
     """
     valid = list(valid)
     near = difflib.get_close_matches(str(name), valid, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are: {listed(valid)}"
-    return NotFoundError(f"unknown {what} {name!r}; {hint}")
+    hint = f"did you mean {in_quotes(near[0])}?" if near else f"there are: {listed(valid)}"
+    return NotFoundError(f"unknown {what} {in_quotes(name)}; {hint}")

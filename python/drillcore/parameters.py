@@ -13,7 +13,7 @@ import pyarrow as pa
 from drillcore.arrow_data import NO_ARROW_FORM
 from drillcore.cells import is_missing
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_encodable, check_name, shown
+from drillcore.names import check_encodable, check_name, in_quotes, shown
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 """The values of ``?`` as a list, or those of ``$name`` as a dict."""
@@ -39,13 +39,13 @@ def parse_parameters(parameters: Any) -> NativeParameters | None:
     >>> parse_parameters({"low": [1]})
     Traceback (most recent call last):
     ...
-    drillcore.errors.InvalidTypeError: parameter 'low': [1] is a list; use one placeholder for each value
+    drillcore.errors.InvalidTypeError: parameter "low": [1] is a list; use one placeholder for each value
     """
     if parameters is None:
         return None
     if isinstance(parameters, Mapping):
         names = [check_name("parameters", name) for name in parameters]
-        return [(name, _array(f"parameter {name!r}", parameters[name])) for name in names] or None
+        return [(name, _array(f"parameter {in_quotes(name)}", parameters[name])) for name in names] or None
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
         raise InvalidTypeError(
             f"parameters: expected a list of values for ?, or a dict for $name, not {shown(parameters)}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_name, check_names, unknown_name
+from drillcore.names import check_name, check_names, in_quotes, unknown_name
 
 RollupTuple = tuple[str | None, str, list[tuple[str, str]], bool]
 """Time column, granularity, metrics as name and expression, and whether dimensions are discovered."""
@@ -53,7 +53,7 @@ def _granularity(name: Any, time: str | None) -> str:
     if name is None:
         if time is not None:
             raise InvalidArgumentError(
-                f'rollup: time {time!r} needs a granularity, such as "hour"; use "none" to keep the time'
+                f'rollup: time {in_quotes(time)} needs a granularity, such as "hour"; use "none" to keep the time'
             )
         return "none"
     check_name("rollup granularity", name)

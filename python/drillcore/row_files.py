@@ -12,7 +12,7 @@ import pyarrow as pa
 from drillcore import _native
 from drillcore.arrow_data import NO_ARROW_FORM
 from drillcore.errors import Error, InvalidArgumentError
-from drillcore.names import shown
+from drillcore.names import in_quotes, shown
 from drillcore.type_names import type_name
 from drillcore.whole_file import whole_file
 
@@ -84,7 +84,7 @@ def write_csv(
     for field in schema:
         if _has_no_text(field.type):
             raise InvalidArgumentError(
-                f"column {field.name!r} ({type_name(field.type)}) has no form in CSV; leave it out, or use "
+                f"column {in_quotes(field.name)} ({type_name(field.type)}) has no form in CSV; leave it out, or use "
                 "to_parquet or to_ipc"
             )
 
@@ -118,8 +118,9 @@ def _check_offsets(batch: pa.RecordBatch) -> None:
         minutes = pc.multiply(pc.divide(off, 60 * second), 60 * second)
         if pc.any(pc.not_equal(minutes, off)).as_py():
             raise InvalidArgumentError(
-                f"column {field.name!r} ({type_name(field.type)}) has times when clocks in its zone were off from UTC "
-                "by seconds, for which CSV has no form; use to_parquet, or write a query that casts the column to UTC"
+                f"column {in_quotes(field.name)} ({type_name(field.type)}) has times when clocks in its zone were "
+                "off from UTC by seconds, for which CSV has no form; use to_parquet, or write a query that "
+                "casts the column to UTC"
             )
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from drillcore.arrow_data import from_pandas, is_pandas
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_encodable, check_no_nul, shown
+from drillcore.names import check_encodable, check_no_nul, in_quotes, shown
 
 TYPE_NAMES: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
@@ -105,7 +105,7 @@ def parse_type(column: str, kind: Any) -> pa.DataType:
     >>> parse_type("delay", "flaot64")
     Traceback (most recent call last):
     ...
-    drillcore.errors.InvalidArgumentError: column 'delay': unknown type 'flaot64'; did you mean 'float64'?
+    drillcore.errors.InvalidArgumentError: column "delay": unknown type "flaot64"; did you mean "float64"?
     """
     if not isinstance(column, str):
         raise InvalidTypeError(f"column names must be strings, not {shown(column)}")
@@ -114,7 +114,9 @@ def parse_type(column: str, kind: Any) -> pa.DataType:
         _check_zone(column, kind)
         return plain_type(kind)
     if not isinstance(kind, str):
-        raise InvalidTypeError(f"column {column!r}: expected a type name or a pyarrow.DataType, not {shown(kind)}")
+        raise InvalidTypeError(
+            f"column {in_quotes(column)}: expected a type name or a pyarrow.DataType, not {shown(kind)}"
+        )
     if kind in TYPE_NAMES:
         return TYPE_NAMES[kind]
     if matched := _TIMESTAMP.fullmatch(kind):
@@ -128,18 +130,19 @@ def parse_type(column: str, kind: Any) -> pa.DataType:
     usual = _USUAL_NAMES.get(kind.lower())
     near = [usual] if usual else difflib.get_close_matches(kind, names, n=1)
     every = f"{', '.join(TYPE_NAMES)}, timestamp[us, zone] or decimal128(10, 2)"
-    hint = f"did you mean {near[0]!r}?" if near else f"expected {every}"
-    raise InvalidArgumentError(f"column {column!r}: unknown type {shown(kind)}; {hint}")
+    hint = f"did you mean {in_quotes(near[0])}?" if near else f"expected {every}"
+    raise InvalidArgumentError(f"column {in_quotes(column)}: unknown type {in_quotes(kind)}; {hint}")
 
 
 def _decimal(column: str, precision: int, scale: int) -> pa.DataType:
     if not 1 <= precision <= _DIGITS_MAX:
         raise InvalidArgumentError(
-            f"column {column!r}: the precision of a decimal must be from 1 to {_DIGITS_MAX}, got {precision}"
+            f"column {in_quotes(column)}: the precision of a decimal must be from 1 to {_DIGITS_MAX}, got {precision}"
         )
     if not 0 <= scale <= precision:
         raise InvalidArgumentError(
-            f"column {column!r}: the scale of a decimal must be from 0 to its precision, {precision}, got {scale}"
+            f"column {in_quotes(column)}: the scale of a decimal must be from 0 to its precision, {precision}, "
+            f"got {scale}"
         )
     return pa.decimal128(precision, scale)
 
@@ -179,8 +182,12 @@ def _check_zone(column: str, kind: pa.DataType) -> None:
             return  # This system has no zones at all, and the table may be for another.
         folded = {name.casefold(): name for name in known}
         near = difflib.get_close_matches(zone.casefold(), folded, n=1)
-        hint = f"did you mean {folded[near[0]]!r}?" if near else "use a name such as 'UTC', 'Europe/Oslo' or '+01:00'"
-        raise InvalidArgumentError(f"column {column!r}: unknown time zone {shown(zone)}; {hint}") from None
+        hint = (
+            f"did you mean {in_quotes(folded[near[0]])}?"
+            if near
+            else 'use a name such as "UTC", "Europe/Oslo" or "+01:00"'
+        )
+        raise InvalidArgumentError(f"column {in_quotes(column)}: unknown time zone {in_quotes(zone)}; {hint}") from None
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

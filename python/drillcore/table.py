@@ -25,7 +25,7 @@ from drillcore.duration import duration_text
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.figures import check_optional_count
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
-from drillcore.names import listed, shown
+from drillcore.names import in_quotes, listed, shown
 from drillcore.notebook import escaped
 from drillcore.overview import columns_html, table_caption
 from drillcore.progress import check_progress, rows_shown
@@ -300,8 +300,8 @@ class Table(Altering, Reads):
                 raise InvalidArgumentError("delete takes keys, or between, set and where, not both; call it twice")
             if self.merge != "upsert":
                 raise InvalidArgumentError(
-                    f"table {self.name!r} has merge={self.merge!r}, which cannot delete rows by their keys; "
-                    "give between, set or where"
+                    f"table {in_quotes(self.name)} has merge={in_quotes(self.merge)}, which cannot delete rows by "
+                    "their keys; give between, set or where"
                 )
             return DeleteResult(*self._native.delete(many_keys(keys, self._key_columns())))
         if not selects:

@@ -36,7 +36,7 @@ class TableWriter(Writer):
     ...     w.add({"flight": 2500, "dealy": 1.0})
     Traceback (most recent call last):
     ...
-    drillcore.errors.NotFoundError: unknown column 'dealy'; did you mean 'delay'?
+    drillcore.errors.NotFoundError: unknown column "dealy"; did you mean "delay"?
     """
 
     _keeps_calls_whole = False

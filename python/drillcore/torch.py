@@ -20,7 +20,7 @@ import pyarrow as pa
 from drillcore.database import Database
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, MissingPackageError
 from drillcore.figures import check_count, check_seed, check_threads
-from drillcore.names import check_columns, check_name, shown
+from drillcore.names import check_columns, check_name, in_quotes, shown
 from drillcore.opening import open
 from drillcore.stream import Refresh, check_ahead, check_batch_size, check_refresh, open_stream
 from drillcore.type_names import type_name
@@ -234,8 +234,8 @@ class SampleDataset(IterableDataset[Batch]):  # type: ignore[misc]
         for name in (self._columns or []) if self._transform is None else []:
             if name in schema.names and not has_tensor(kind := schema.field(name).type):
                 raise InvalidArgumentError(
-                    f"columns: {name!r} has type {type_name(kind)}, which has no tensor form; leave it out, or give a "
-                    "transform"
+                    f"columns: {in_quotes(name)} has type {type_name(kind)}, which has no tensor form; leave it out, "
+                    "or give a transform"
                 )
         return reads, self._columns
 
@@ -267,11 +267,12 @@ def _tensor(name: str, column: pa.Array) -> torch.Tensor:
     kind = column.type
     if not has_tensor(kind):
         raise InvalidArgumentError(
-            f"column {name!r} has type {type_name(kind)}, which has no tensor form; leave it out"
+            f"column {in_quotes(name)} has type {type_name(kind)}, which has no tensor form; leave it out"
         )
     if column.null_count and not pa.types.is_floating(kind):
         raise InvalidArgumentError(
-            f"column {name!r} has nulls, which a tensor of {type_name(kind)} cannot have; use a where, or leave it out"
+            f"column {in_quotes(name)} has nulls, which a tensor of {type_name(kind)} cannot have; use a where, or "
+            "leave it out"
         )
     if pa.types.is_temporal(kind):
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())

@@ -10,7 +10,7 @@ import pyarrow as pa
 from drillcore.arrow_data import column_of, is_arrow, to_table
 from drillcore.cells import is_missing, is_nan, to_array
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_encodable, shown
+from drillcore.names import check_encodable, in_quotes, shown
 from drillcore.type_names import type_name
 
 
@@ -175,11 +175,11 @@ def _key_columns_of(keys: Any, columns: Sequence[pa.Field]) -> list[pa.Array]:
     given = [field for field in columns if field.name in table.column_names]
     for field, expected in zip(given, columns, strict=False):
         if table.column_names.count(field.name) > 1:
-            raise InvalidArgumentError(f"keys: the key column {field.name!r} appears twice; remove one")
+            raise InvalidArgumentError(f"keys: the key column {in_quotes(field.name)} appears twice; remove one")
         if field.name != expected.name:
-            raise InvalidArgumentError(f"keys: the key column {expected.name!r} is missing; add it")
+            raise InvalidArgumentError(f"keys: the key column {in_quotes(expected.name)} is missing; add it")
     if not given:
-        raise InvalidArgumentError(f"keys: the key column {columns[0].name!r} is missing; add it")
+        raise InvalidArgumentError(f"keys: the key column {in_quotes(columns[0].name)} is missing; add it")
     return [_key_column(table.column(field.name), field) for field in given]
 
 
@@ -190,7 +190,7 @@ def _key_column(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
         except pa.ArrowInvalid:
             fits = f"{field.type.precision} digits, {field.type.scale} of them after the decimal point"
             raise InvalidArgumentError(
-                f"keys: column {field.name!r} ({type_name(field.type)}): a key has more than {fits}"
+                f"keys: column {in_quotes(field.name)} ({type_name(field.type)}): a key has more than {fits}"
             ) from None
     return column.combine_chunks()
 

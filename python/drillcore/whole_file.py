@@ -18,7 +18,7 @@ from drillcore.errors import (
     StorageError,
     StorageFullError,
 )
-from drillcore.names import shown
+from drillcore.names import in_quotes, shown
 
 _NAME_LEN_MAX = 100
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -121,5 +121,5 @@ def _sync(path: str) -> None:
 def _unwritten(target: str, error: OSError) -> StorageError:
     why = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in _FULL:
-        return StorageFullError(f"cannot write {target!r}: {why}; free disk space and retry")
-    return StorageError(f"cannot write {target!r}: {why}")
+        return StorageFullError(f"cannot write {in_quotes(target)}: {why}; free disk space and retry")
+    return StorageError(f"cannot write {in_quotes(target)}: {why}")

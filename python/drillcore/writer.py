@@ -24,7 +24,7 @@ from drillcore import _native
 from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow, Shape, Values
 from drillcore.errors import ClosedError, Error, InvalidArgumentError, InvalidTypeError, NotFoundError, ReadOnlyError
 from drillcore.figures import check_count, check_optional_count, check_positive
-from drillcore.names import shown
+from drillcore.names import in_quotes, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -341,7 +341,7 @@ class Writer:
                 rows = zip(buffer.leave_out(set(reasons)), reasons.values(), strict=True)
                 self._note_failed([FailedRow(name, row, why) for row, why in rows])
             return
-        calls = {self._buffers[name].calls[at]: f"table {name!r}: {why}" for (name, at), why in faults.items()}
+        calls = {self._buffers[name].calls[at]: f"table {in_quotes(name)}: {why}" for (name, at), why in faults.items()}
         for name, buffer in self._buffers.items():
             reasons = {at: calls[call] for at, call in enumerate(buffer.calls) if call in calls}
             rows = zip(buffer.leave_out(set(reasons)), reasons.values(), strict=True)

@@ -35,7 +35,7 @@ def test_a_column_that_cannot_be_is_refused(database: drillcore.Database) -> Non
     t = database.create_table("t", {"id": "int64"}, key="id")
     with pytest.raises(drillcore.AlreadyExistsError, match="id"):
         t.add_column("id", "int64")
-    with pytest.raises(drillcore.InvalidArgumentError, match="did you mean 'float64'"):
+    with pytest.raises(drillcore.InvalidArgumentError, match='did you mean "float64"'):
         t.add_column("x", "flaot64")
     with pytest.raises(drillcore.InvalidArgumentError, match="has type"):
         t.add_column("x", pa.struct([("a", pa.int64())]))

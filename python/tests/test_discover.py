@@ -130,10 +130,10 @@ def test_of_values_of_several_types_skip_keeps_those_like_the_first(hits: drillc
     assert result.rows == 4
     reasons = {each.row: each.reason for each in result.rejected}
     assert list(reasons) == [2, 4, 5, 6, 7, 8]
-    assert "column 'code' (int64): 'x' is not a number; the first value of a new column" in reasons[2]
+    assert "column \"code\" (int64): 'x' is not a number; the first value of a new column" in reasons[2]
     assert "8.5 is not a whole number" in reasons[4]
-    assert "column 'city' (string)" in reasons[5]
-    assert "new column 'tags'" in reasons[6]
+    assert 'column "city" (string)' in reasons[5]
+    assert 'new column "tags"' in reasons[6]
     assert reasons[7] == 'dimension "total" has the name of a metric; rename it'
     assert hits.key == ["day", "code", "city"]
     assert [(row["day"], row["code"], row["city"]) for row in hits.scan().arrow().to_pylist()] == [

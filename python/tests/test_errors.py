@@ -81,7 +81,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "text for a number": (
         lambda db, t: t.append([{"ts": moment(0), "flight": "x"}]),
         INVALID,
-        "column 'flight' .int64.",
+        'column "flight" .int64.',
     ),
     "a fraction for a whole number": (
         lambda db, t: t.append(pa.table({"ts": [moment(0)], "flight": [1.5]})),
@@ -131,7 +131,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
         INVALID,
         "flight.*but 1 was given",
     ),
-    "keys without their first column": (lambda db, t: t.get_many(pa.table({"flight": [1]})), INVALID, "'ts'"),
+    "keys without their first column": (lambda db, t: t.get_many(pa.table({"flight": [1]})), INVALID, '"ts"'),
     "keys that are no keys": (lambda db, t: t.get_many("abc"), TYPE, "list of keys"),
     "bounds that are no pair": (lambda db, t: t.count(between=moment(0)), TYPE, "pair"),
     "a bound longer than the key": (
@@ -163,28 +163,28 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "a type by another name": (
         lambda db, t: db.create_table("x", {"id": "int46"}, key="id"),
         INVALID,
-        "did you mean 'int64'",
+        'did you mean "int64"',
     ),
     "a type by its name in Python": (
         lambda db, t: db.create_table("x", {"id": "int"}, key="id"),
         INVALID,
-        "unknown type 'int'; did you mean 'int64'",
+        'unknown type "int"; did you mean "int64"',
     ),
     "a type by its name in SQL": (
         lambda db, t: t.add_column("x", "TIMESTAMP"),
         INVALID,
-        r"did you mean 'timestamp\[us\]'",
+        r"did you mean \"timestamp\[us\]\"",
     ),
     "a decimal of too many digits": (
         lambda db, t: db.create_table("x", {"id": "int64", "cost": "decimal128(39, 2)"}, key="id"),
         INVALID,
-        "column 'cost': the precision of a decimal must be from 1 to 38, got 39",
+        'column "cost": the precision of a decimal must be from 1 to 38, got 39',
     ),
     "a decimal of no digits": (lambda db, t: t.add_column("cost", "decimal128(0, 0)"), INVALID, "from 1 to 38, got 0"),
     "a decimal with more places than digits": (
         lambda db, t: t.add_column("cost", "decimal128(4, 5)"),
         INVALID,
-        "column 'cost': the scale of a decimal must be from 0 to its precision, 4, got 5",
+        'column "cost": the scale of a decimal must be from 0 to its precision, 4, got 5',
     ),
     "a decimal of a negative scale": (
         lambda db, t: t.add_column("cost", "decimal128(4, -2)"),
@@ -194,7 +194,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "a decimal without bits": (
         lambda db, t: t.add_column("cost", "decimal(10, 2)"),
         INVALID,
-        "did you mean 'decimal128",
+        'did you mean "decimal128',
     ),
     "a type that cannot be stored": (
         lambda db, t: db.create_table("x", pa.schema({"id": pa.list_(pa.int64())}), key="id"),
@@ -233,8 +233,8 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
         'merge="rollup"',
     ),
     "a rollup that is no dict": (lambda db, t: folded(db, None, rollup="hour"), TYPE, "'granularity'"),
-    "an unknown key of rollup": (lambda db, t: folded(db, metric={"n": "count"}), NOT_FOUND, "did you mean 'metrics'"),
-    "an unknown granularity": (lambda db, t: folded(db, granularity="huor"), NOT_FOUND, "did you mean 'hour'"),
+    "an unknown key of rollup": (lambda db, t: folded(db, metric={"n": "count"}), NOT_FOUND, 'did you mean "metrics"'),
+    "an unknown granularity": (lambda db, t: folded(db, granularity="huor"), NOT_FOUND, 'did you mean "hour"'),
     "a granularity that is no name": (lambda db, t: folded(db, granularity=3600), TYPE, "granularity"),
     "a time without a granularity": (lambda db, t: folded(db, granularity=None), INVALID, '"none"'),
     "a granularity without a time": (lambda db, t: folded(db, time=None), INVALID, "time column"),
@@ -253,7 +253,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "a set outside the key of a rollup": (lambda db, t: folded(db, set="load"), INVALID, "must be in the key"),
     "weights of a rollup": (lambda db, t: folded(db, weights=["load"]), INVALID, "cannot have weights"),
     "a weighted draw from a rollup": (lambda db, t: folded(db).sample(1, weight="load"), INVALID, "draw events"),
-    "a delete from a rollup": (lambda db, t: folded(db).delete([("2013-01-01", "a")]), INVALID, "merge='rollup'"),
+    "a delete from a rollup": (lambda db, t: folded(db).delete([("2013-01-01", "a")]), INVALID, 'merge="rollup"'),
     "a delete from an append table": (lambda db, t: t.delete([(moment(0), 0)]), INVALID, "cannot delete rows by"),
     "a delete of nothing": (lambda db, t: t.delete(), INVALID, r"truncate\(\)"),
     "a delete of keys and a condition": (lambda db, t: upserted(db).delete([("a", 1)], where="x"), INVALID, "not both"),
@@ -338,7 +338,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
         INVALID,
         'two columns named "a_low"',
     ),
-    "a column twice": (lambda db, t: t.sample(1, columns=["delay", "delay"]), INVALID, "'delay' is listed twice"),
+    "a column twice": (lambda db, t: t.sample(1, columns=["delay", "delay"]), INVALID, '"delay" is listed twice'),
     "a column of a scan twice": (lambda db, t: t.scan(columns=["delay", "delay"]), INVALID, "listed twice"),
     "a delete of a key of no values": (lambda db, t: upserted(db).delete([()]), INVALID, "tuple of 2 values"),
     "a series as rows": (lambda db, t: t.append(pd.Series([1])), TYPE, "one column"),
@@ -365,12 +365,12 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "an unknown time zone": (
         lambda db, t: db.create_table("x", {"at": "timestamp[us, europe/osol]"}, key="at"),
         INVALID,
-        "did you mean 'Europe/Oslo'",
+        'did you mean "Europe/Oslo"',
     ),
     "an unknown time zone of Arrow": (
         lambda db, t: db.create_table("x", pa.schema({"at": pa.timestamp("us", "Mars/Base")}), key="at"),
         INVALID,
-        "unknown time zone 'Mars/Base'",
+        'unknown time zone "Mars/Base"',
     ),
     "a folder as time zone": (lambda db, t: t.add_column("at", pa.timestamp("s", "America")), INVALID, "time zone"),
     "half a surrogate pair as a condition": (lambda db, t: t.count(where="'\ud800'"), INVALID, "UTF-8"),
@@ -408,7 +408,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "one dict with a key column misspelt": (
         lambda db, t: t.append([{"ts": moment(0), "flight": 1}, {"ts": moment(0), "fligth": 1}]),
         INVALID,
-        "row 1: unknown column 'fligth'; did you mean 'flight'",
+        'row 1: unknown column "fligth"; did you mean "flight"',
     ),
 }
 
@@ -537,7 +537,7 @@ def test_skip_leaves_out_dicts_with_columns_the_table_lacks(database: Database) 
     assert (result.rows, [each.row for each in result.rejected]) == (2, [1, 2, 3])
     reasons = [each.reason for each in result.rejected]
     assert (
-        "did you mean 's'" in reasons[0] and 'lacks key column "k"' in reasons[1] and "5 is not a string" in reasons[2]
+        'did you mean "s"' in reasons[0] and 'lacks key column "k"' in reasons[1] and "5 is not a string" in reasons[2]
     )
     assert table.scan(columns=["k"]).arrow().column(0).to_pylist() == [None, 1]
 
@@ -547,7 +547,7 @@ def test_skip_leaves_out_dicts_with_unknown_columns_of_a_rollup_too(database: Da
         [{"host": "a", "ts": "2013-01-01"}, {"hots": "a", "ts": "2013-01-01"}], on_error="skip"
     )
     assert (result.rows, result.rejected[0].row) == (1, 1)
-    assert "did you mean 'host'" in result.rejected[0].reason
+    assert 'did you mean "host"' in result.rejected[0].reason
 
 
 def test_an_error_shows_the_beginning_of_a_long_value(database: Database) -> None:

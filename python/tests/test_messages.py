@@ -113,12 +113,12 @@ def test_a_value_that_does_not_fit_is_named_with_its_row_and_column(kind: Any, v
         lambda: table.load(rows),
         lambda: table.load(iter([rows])),
     ):
-        assert refused(call).startswith("row 2: column 'x' ("), refused(call)
+        assert refused(call).startswith('row 2: column "x" ('), refused(call)
     assert len(table) == 0
     result = table.append(rows, on_error="skip")
     assert [each.row for each in result.rejected] == [2, 3] and result.rows == 2
     for each in result.rejected:
-        assert each.reason.startswith("column 'x' (") and not [leak for leak in LEAKS if leak in each.reason]
+        assert each.reason.startswith('column "x" (') and not [leak for leak in LEAKS if leak in each.reason]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_keys_bounds_and_sets_that_do_not_fit_are_named(kind: str) -> None:
             lambda value=value: table.count(between=((value,), None)),
             lambda value=value: table.count(set=[value]),
         ):
-            assert "'k'" in refused(call)
+            assert '"k"' in refused(call)
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_a_datetime_whose_zone_does_not_fit_says_what_to_do(kind: str, zone: dt.
 
 
 OTHER_FORMS: dict[str, tuple[Callable[[], Any], str]] = {
-    "a frame of mixed values": (lambda: pd.DataFrame({"id": [1, 2, "x"]}), "column 'id', row 2: 'x' is a str"),
+    "a frame of mixed values": (lambda: pd.DataFrame({"id": [1, 2, "x"]}), "column \"id\", row 2: 'x' is a str"),
     "a frame of objects": (lambda: pd.DataFrame({"id": [1], "x": [object()]}), "Arrow does not support"),
-    "a frame with a name twice": (lambda: pd.DataFrame([[1, 2]], columns=["id", "id"]), "'id'"),
-    "a frame of numbers too large": (lambda: pd.DataFrame({"id": [1, 2**70]}), "column 'id', row 1"),
+    "a frame with a name twice": (lambda: pd.DataFrame([[1, 2]], columns=["id", "id"]), '"id"'),
+    "a frame of numbers too large": (lambda: pd.DataFrame({"id": [1, 2**70]}), 'column "id", row 1'),
     "a batch of other numbers": (lambda: pa.table({"id": [1, 2], "x": [1, 300]}), "row 1"),
     "a polars frame of other numbers": (lambda: pl.DataFrame({"id": [1, 2], "x": [1, 300]}), "row 1"),
 }
@@ -175,7 +175,7 @@ def test_a_new_dimension_of_mixed_values_is_named_with_its_row() -> None:
     rollup = {"dimensions": "discover", "metrics": {"n": "count"}}
     table = drillcore.open(":memory:").create_table("t", {"id": "int64"}, key="id", merge="rollup", rollup=rollup)
     message = refused(lambda: table.append([{"id": 1, "new": 1}, {"id": 2, "new": "x"}]))
-    assert "new column 'new': row 1: 'x' is a str" in message
+    assert "new column \"new\": row 1: 'x' is a str" in message
 
 
 def test_a_table_of_another_shape_says_what_differs() -> None:

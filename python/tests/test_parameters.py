@@ -142,7 +142,7 @@ WRONG = [
     (7, TypeError, "expected a list of values"),
     ({1}, TypeError, "expected a list of values"),
     ([[1, 2]], TypeError, r"parameter 1: \[1, 2\] is a list; use one placeholder for each value"),
-    ({"a": object()}, TypeError, "parameter 'a': expected None, bool, int"),
+    ({"a": object()}, TypeError, 'parameter "a": expected None, bool, int'),
     ({1: 1}, TypeError, "expected a name"),
     ([10**40], ValueError, "more than 38 digits"),
     ([Decimal("NaN")], ValueError, "not a finite decimal"),

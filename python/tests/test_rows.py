@@ -177,7 +177,7 @@ def test_lists_and_binary_of_any_layout_are_one_type(database: drillcore.Databas
 def test_a_value_that_is_no_list_or_no_bytes_is_refused(database: drillcore.Database) -> None:
     table = database.create_table("t", {"id": "int64", "tags": "list<string>", "raw": "binary"}, key="id")
     for column, value in (("tags", "a"), ("tags", [1]), ("raw", "a"), ("raw", 1)):
-        with pytest.raises((drillcore.InvalidTypeError, drillcore.InvalidArgumentError), match=f"column '{column}'"):
+        with pytest.raises((drillcore.InvalidTypeError, drillcore.InvalidArgumentError), match=f'column "{column}"'):
             table.append([{"id": 1, column: value}])
     for column in ("tags", "raw"):
         with pytest.raises(drillcore.InvalidArgumentError, match=f'cannot group by column "{column}"'):

@@ -156,7 +156,7 @@ def test_what_has_no_tensor_is_refused(path: Path) -> None:
         SampleDataset(path, "flights", 10, columns=["carrier"])
     with drillcore.open(path) as db:
         db.table("flights").append([{"id": -1, "delay": 5.0}])
-    with pytest.raises(drillcore.InvalidArgumentError, match="column 'late' has nulls"):
+    with pytest.raises(drillcore.InvalidArgumentError, match='column "late" has nulls'):
         next(iter(SampleDataset(path, "flights", 1, between=(-1, -1))))
     with pytest.raises(drillcore.NotFoundError):
         SampleDataset(path, "fligths", 10)

@@ -107,7 +107,7 @@ MISTAKES = {
     "set without a selection": (lambda t: t.update(set={"prio": 1}), InvalidArgumentError, "either keys"),
     "a key column": (lambda t: t.update(set={"id": 1}, where="prio = 1"), InvalidArgumentError, "key column"),
     "a key column by keys": (lambda t: t.update(set={"id": 1}, keys=[("a", 1)]), InvalidArgumentError, "key column"),
-    "an unknown column": (lambda t: t.update(set={"pri": 1}, where="id = 1"), NotFoundError, "did you mean 'prio'"),
+    "an unknown column": (lambda t: t.update(set={"pri": 1}, where="id = 1"), NotFoundError, 'did you mean "prio"'),
     "an unknown column of a row": (
         lambda t: t.update([{"name": "a", "id": 1, "pri": 1}]),
         NotFoundError,
@@ -127,7 +127,7 @@ MISTAKES = {
     "Arrow rows with a misspelled key": (
         lambda t: t.update(pa.table({"nme": ["a"], "id": [1]})),
         NotFoundError,
-        "did you mean 'name'",
+        'did you mean "name"',
     ),
     "a value that does not fit": (
         lambda t: t.update([{"name": "a", "id": 1, "prio": "x"}]),

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from drillcore.database import Database
 from drillcore.errors import AlreadyExistsError, CorruptError, InvalidArgumentError, StorageError, UnsupportedError
-from drillcore.names import listed, shown
+from drillcore.names import in_quotes, listed, shown
 from drillcore.table import Table
 from drillcore.type_names import type_name
 
@@ -106,7 +106,7 @@ class Manifests:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise StorageError(f"cannot list {self.folder!r}: {error.strerror}") from None
+            raise StorageError(f"cannot list {in_quotes(self.folder)}: {error.strerror}") from None
         digits = [
             name[len(_PREFIX) : -len(_SUFFIX)] for name in names if name.startswith(_PREFIX) and name.endswith(_SUFFIX)
         ]
@@ -125,9 +125,9 @@ class Manifests:
             except FileNotFoundError as error:
                 # A sweep took the draft for one that was left.
                 if tried == _TRIES - 1 or not os.path.isdir(self.folder):
-                    raise StorageError(f"cannot write to {self.folder!r}: {error.strerror}") from None
+                    raise StorageError(f"cannot write to {in_quotes(self.folder)}: {error.strerror}") from None
             except OSError as error:
-                raise StorageError(f"cannot write to {self.folder!r}: {error.strerror}") from None
+                raise StorageError(f"cannot write to {in_quotes(self.folder)}: {error.strerror}") from None
         return False
 
     def _create(self, version: int, text: str) -> bool:
@@ -193,7 +193,9 @@ def commit_job(folder: str, shape: Shape, job: str, members: list[Member]) -> Co
         if newest is not None and job in newest.jobs:
             return newest
         if newest is not None and (difference := newest.shape.difference(shape)) is not None:
-            raise AlreadyExistsError(f"{folder!r} became a collection of another shape meanwhile: {difference}")
+            raise AlreadyExistsError(
+                f"{in_quotes(folder)} became a collection of another shape meanwhile: {difference}"
+            )
         begun = newest or Collection(0, shape, [], [])
         made = begun.with_job(job, members)
         if manifests.create(made.version, _text(made)):
@@ -258,10 +260,10 @@ def begin_job(folder: str) -> Job:
         except FileNotFoundError as error:
             # Another job that ended removed the directories above in between, while they were empty.
             if tried == _TRIES - 1:
-                raise StorageError(f"cannot write to {folder!r}: {error.strerror}") from None
+                raise StorageError(f"cannot write to {in_quotes(folder)}: {error.strerror}") from None
             continue
         except OSError as error:
-            raise StorageError(f"cannot write to {folder!r}: {error.strerror}") from None
+            raise StorageError(f"cannot write to {in_quotes(folder)}: {error.strerror}") from None
         mark = _hold(_mark(folder, job))
         if mark is not None:
             # A sweep that came in between took it for one that was left, and removed it.
@@ -269,7 +271,9 @@ def begin_job(folder: str) -> Job:
                 if os.path.samestat(os.fstat(mark.fileno()), os.stat(_mark(folder, job))):
                     return Job(folder, job, mark)
             mark.close()
-    raise StorageError(f"cannot write to {folder!r}: files in it cannot be locked, or another process removes them")
+    raise StorageError(
+        f"cannot write to {in_quotes(folder)}: files in it cannot be locked, or another process removes them"
+    )
 
 
 def is_running(folder: str, job: str) -> bool:
@@ -381,7 +385,9 @@ def check_folder(folder: str) -> None:
     while above != os.path.dirname(above):
         # A sweep of a collection would remove what lies among its jobs.
         if what := "database" if _is_database(above) else "collection" if _is_collection(above) else None:
-            raise InvalidArgumentError(f"path: {folder!r} lies in the {what} {above!r}; give a directory beside it")
+            raise InvalidArgumentError(
+                f"path: {in_quotes(folder)} lies in the {what} {in_quotes(above)}; give a directory beside it"
+            )
         above = os.path.dirname(above)
     try:
         # A job that failed may have left its databases; another may be writing its own.
@@ -390,13 +396,13 @@ def check_folder(folder: str) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        raise InvalidArgumentError(f"path: {folder!r} is a file; give a directory") from None
+        raise InvalidArgumentError(f"path: {in_quotes(folder)} is a file; give a directory") from None
     except OSError as error:
-        raise StorageError(f"cannot list {folder!r}: {error.strerror}") from None
+        raise StorageError(f"cannot list {in_quotes(folder)}: {error.strerror}") from None
     if found:
         what = "is a database" if "LOCK" in found else f"has {listed(sorted(found)[:3])}"
         raise InvalidArgumentError(
-            f"path: {folder!r} {what} and is not a collection; give a new or empty directory, or a collection"
+            f"path: {in_quotes(folder)} {what} and is not a collection; give a new or empty directory, or a collection"
         )
 
 
@@ -460,15 +466,15 @@ def _parse(folder: str, version: int, text: str) -> Collection:
         found: dict[str, Any] = json.loads(text)
         if found["format"] != FORMAT:
             raise UnsupportedError(
-                f"{folder!r}: the manifest of version {version} has format {found['format']}, and this version of "
-                f"drillcore reads {FORMAT}; install a later one"
+                f"{in_quotes(folder)}: the manifest of version {version} has format {found['format']}, and this "
+                f"version of drillcore reads {FORMAT}; install a later one"
             )
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found["schema"])))
         shape = Shape(found["table"], schema, found["key"], found["set"], found["merge"], found["weights"])
         members = [Member(each["path"], each["rows"]) for each in found["databases"]]
         return Collection(found["version"], shape, members, found["jobs"])
     except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise CorruptError(f"{folder!r}: the manifest of version {version} is damaged: {error}") from None
+        raise CorruptError(f"{in_quotes(folder)}: the manifest of version {version} is damaged: {error}") from None
 
 
 def _sync_folder(folder: str) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from drillcore.cells import to_array
 from drillcore.errors import InvalidArgumentError
-from drillcore.names import shown, unknown_name
+from drillcore.names import in_quotes, shown, unknown_name
 from drillcore.spark.asking import on_cluster, one_by_one
 from drillcore.spark.collection import Shape, read_collection, schema_difference
 from drillcore.spark.held import HeldDatabase, NoDatabase
@@ -185,8 +185,8 @@ def _tables(options: ReadOptions, databases: Sequence[HeldDatabase | NoDatabase]
         difference = schema_difference(tables[0].schema, table.schema, repr(databases[0].path), repr(each.path))
         if difference is not None:
             raise InvalidArgumentError(
-                f"table {shown(options.table)} differs between the databases: {difference}; read them one by one, or "
-                "alter one of the tables"
+                f"table {in_quotes(options.table)} differs between the databases: {difference}; read them one by one, "
+                "or alter one of the tables"
             )
     return tables
 
@@ -210,14 +210,14 @@ def _check_alike(options: ReadOptions, databases: Sequence[HeldDatabase | NoData
         ):
             if option is not None and of_first != of_this:
                 raise InvalidArgumentError(
-                    f"{'between' if name == 'key' else 'set'}: table {shown(options.table)} has the {name} "
-                    f"{shown(of_first)} in {databases[0].path!r} and {shown(of_this)} in {each.path!r}, so the option "
-                    "would mean other rows; read them one by one, or use where"
+                    f"{'between' if name == 'key' else 'set'}: table {in_quotes(options.table)} has the {name} "
+                    f"{shown(of_first)} in {in_quotes(databases[0].path)} and {shown(of_this)} in "
+                    f"{in_quotes(each.path)}, so the option would mean other rows; read them one by one, or use where"
                 )
         if weight is not None and weight in tables[0].weights and weight not in table.weights:
             raise InvalidArgumentError(
-                f'weight: "{weight}" is a weight of table {shown(options.table)} in {databases[0].path!r} and not in '
-                f"{each.path!r}; sample them one by one"
+                f'weight: "{weight}" is a weight of table {in_quotes(options.table)} in {in_quotes(databases[0].path)} '
+                f"and not in {in_quotes(each.path)}; sample them one by one"
             )
 
 

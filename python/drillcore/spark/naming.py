@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from drillcore.errors import Error
+from drillcore.names import in_quotes
 
 
 @contextmanager
@@ -18,11 +19,11 @@ def named(path: str) -> Iterator[None]:
     ...     raise Error("segment 7 is damaged")
     Traceback (most recent call last):
     ...
-    drillcore.errors.Error: segment 7 is damaged (in 'a.drill')
+    drillcore.errors.Error: segment 7 is damaged (in "a.drill")
     """
     try:
         yield
     except Error as error:
         if path in str(error):
             raise
-        raise type(error)(f"{error} (in {path!r})") from None
+        raise type(error)(f"{error} (in {in_quotes(path)})") from None

@@ -10,7 +10,7 @@ from typing import Any
 
 from drillcore.errors import InvalidArgumentError, UnsupportedError
 from drillcore.figures import check_count, check_seed
-from drillcore.names import check_columns, shown
+from drillcore.names import check_columns, in_quotes, shown
 
 SPLIT_ROWS = 1_000_000
 """Rows per split, and so per task, unless the option ``split_rows`` says otherwise."""
@@ -108,7 +108,7 @@ def parse_read(options: Mapping[str, str]) -> ReadOptions:
     >>> parse_read({"path": "a.drill", "table": "flights", "splitrows": "10"})
     Traceback (most recent call last):
     ...
-    drillcore.errors.InvalidArgumentError: unknown option 'splitrows'; did you mean 'split_rows'?
+    drillcore.errors.InvalidArgumentError: unknown option "splitrows"; did you mean "split_rows"?
     """
     _check_names(options, _READ)
     columns = None if "columns" not in options else check_columns(_names("columns", options["columns"]))
@@ -167,8 +167,8 @@ def _check_names(options: Mapping[str, str], valid: tuple[str, ...]) -> None:
     for name in options:
         if name not in valid:
             near = difflib.get_close_matches(name, named, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(named)}"
-            raise InvalidArgumentError(f"unknown option {shown(name)}; {hint}")
+            hint = f"did you mean {in_quotes(near[0])}?" if near else f"there are: {', '.join(named)}"
+            raise InvalidArgumentError(f"unknown option {in_quotes(name)}; {hint}")
 
 
 def _paths(

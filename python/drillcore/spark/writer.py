@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from drillcore import opening
 from drillcore.errors import ClosedError, Error, InvalidArgumentError, UnsupportedError
+from drillcore.names import in_quotes
 from drillcore.spark.collection import (
     JOBS,
     Member,
@@ -101,7 +102,7 @@ def open_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> C
         raise UnsupportedError('only mode("append") is supported: to replace a collection, write to another directory')
     if "://" in options.path:
         raise UnsupportedError(
-            f"path: {options.path!r} is not on a file system; collections are written to directories"
+            f"path: {in_quotes(options.path)} is not on a file system; collections are written to directories"
         )
     # The driver's process may have gone to another directory since Spark began.
     folder = ask("absolute", options.path)
@@ -121,7 +122,7 @@ def open_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> C
         options.weights if options.weights is not None else shape.weights,
     )
     if (difference := shape.difference(given)) is not None:
-        raise InvalidArgumentError(f"the frame does not fit the collection {folder!r}: {difference}")
+        raise InvalidArgumentError(f"the frame does not fit the collection {in_quotes(folder)}: {difference}")
     return _begun(folder, shape)
 
 

@@ -392,7 +392,7 @@ def test_an_attempt_that_failed_leaves_nothing_and_a_job_that_failed_neither(
     [
         ({}, "InvalidArgumentError: table is missing: a new collection needs"),
         ({"table": "t"}, "InvalidArgumentError: key is missing"),
-        ({"table": "t", "keys": "id"}, "InvalidArgumentError: unknown option 'keys'; did you mean 'key'"),
+        ({"table": "t", "keys": "id"}, 'InvalidArgumentError: unknown option "keys"; did you mean "key"'),
         ({"table": "t", "key": "di"}, "NotFoundError: .*di"),
         ({"table": "t", "key": "id", "merge": "rollup"}, "merge: expected one of 'append', 'upsert', not 'rollup'"),
         ({"table": "t", "key": "id", "weights": "name"}, "Error: .*name"),

@@ -259,9 +259,9 @@ def test_a_collection_is_a_path_to_read(spark: Any, three: list[str], folder: st
 
 BAD = [
     ({"table": "fligths"}, r"NotFoundError: .*fligths.*flights.*a\.drill"),
-    ({"tables": "flights"}, "unknown option 'tables'; did you mean 'table'"),
+    ({"tables": "flights"}, 'unknown option "tables"; did you mean "table"'),
     ({"split_rows": "0"}, "split_rows: expected a number of at least 1, not 0"),
-    ({"splitrows": "7"}, "unknown option 'splitrows'; did you mean 'split_rows'"),
+    ({"splitrows": "7"}, 'unknown option "splitrows"; did you mean "split_rows"'),
     ({"sample": "-5"}, "sample: expected a number of at least 0, not -5"),
     (
         {"sample": str(2**31 + 1), "replace": "true"},
@@ -271,7 +271,7 @@ BAD = [
     ({"sample": "9001"}, r"TooFewRowsError: 9,001 rows were requested, and 9,000 are there; .*at_most"),
     ({"sample": "5", "weight": "delay"}, "delay"),
     ({"seed": "5"}, "seed: needs the number of rows to draw"),
-    ({"columns": "flight, dely"}, "NotFoundError: unknown column 'dely'; did you mean 'delay'"),
+    ({"columns": "flight, dely"}, 'NotFoundError: unknown column "dely"; did you mean "delay"'),
     ({"set": "UA"}, "set: expected JSON, such as"),
     ({"set": "5"}, "InvalidTypeError|InvalidArgumentError: .*carrier"),
     ({"between": "[1]"}, "between: expected a JSON list of two ends"),
