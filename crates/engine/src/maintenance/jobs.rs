@@ -481,6 +481,28 @@ fn not_noted(
     Ok(Some(why))
 }
 
+/// Notes positions that no flush of rows has noted: those of the newest commits, where these have no rows.
+pub fn note_positions(core: &Core) -> Result<Done> {
+    let mut manifest = core.manifest();
+    let (needed_from, mut edits) = {
+        let state = core.state();
+        state.check_writable()?;
+        let needed_from = state.needed_now();
+        (needed_from, state.positions.edits_before(needed_from))
+    };
+    if edits.is_empty() {
+        return Ok(Done::Installed);
+    }
+    edits.push(Edit::NextLsn(needed_from));
+    let noted =
+        not_noted(core, &mut manifest, &edits, &[]).inspect_err(|error| core.fail(error))?;
+    if let Some(why) = noted {
+        return Ok(Done::PutOff(why));
+    }
+    core.state().positions.note_before(needed_from);
+    Ok(Done::Installed)
+}
+
 /// Says in the manifest which rows of segments were erased. The commits that did it are made durable before: what the
 /// manifest says outlives a power cut.
 fn edit_of_erased(

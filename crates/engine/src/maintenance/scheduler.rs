@@ -104,11 +104,12 @@ fn is_log_full(core: &Core) -> bool {
         .is_some_and(|wal| wal.bytes() > core.options.wal_bytes_max || wal.has_many_small_files())
 }
 
-/// Flushes every run with a commit up to `through`, in the calling thread and beside the workers. Gives up when
-/// the database is being closed. If there is no room for a segment, that is an error, and its rows stay in memory and
+/// Flushes every run with a commit up to `through`, in the calling thread and beside the workers, and positions. Gives up
+/// when the database is being closed. If there is no room for a segment, that is an error, and its rows stay in memory and
 /// in the log.
 pub fn flush(core: &Core, through: Lsn, interrupt: &Interrupt) -> Result<()> {
-    flush_all(core, through, interrupt, State::check_writable)
+    flush_all(core, through, interrupt, State::check_writable)?;
+    jobs::note_positions(core)?.or_error()
 }
 
 /// [`flush`], as closing itself does it.

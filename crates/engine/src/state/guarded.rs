@@ -245,6 +245,12 @@ impl State {
         oldest.min().unwrap_or(self.next_lsn)
     }
 
+    /// The log is needed from this commit on.
+    pub fn needed_now(&self) -> Lsn {
+        let oldest = self.tables.values().filter_map(|entry| entry.needed_without(0));
+        oldest.min().unwrap_or(self.next_lsn)
+    }
+
     /// The log is needed from this commit on once a table is dropped.
     pub fn needed_without(&self, dropped: TableId) -> Lsn {
         let others = self.tables.iter().filter(|(id, _)| **id != dropped);

@@ -127,6 +127,22 @@ fn a_power_cut_leaves_a_position_with_the_rows_up_to_it_and_no_others() {
 }
 
 #[test]
+fn a_flush_keeps_positions_of_commits_without_rows() {
+    for durability in [Durability::Os, Durability::Fsync, Durability::None] {
+        let directory = FaultDirectory::new();
+        let database = open(Arc::new(directory.clone()), durability);
+        create_tables(&database);
+        for number in [1, 7] {
+            commit(&database, number);
+            database.flush().unwrap();
+        }
+        let mut rng = Rng::keyed(7, 5);
+        let image: MemoryDirectory = directory.crash_image(Unsynced::Dropped, &mut rng);
+        assert_eq!(found(&open(Arc::new(image), durability)), (vec![1], 7), "{durability:?}");
+    }
+}
+
+#[test]
 fn a_reader_sees_a_position_with_the_rows_up_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(folder.path(), Options::default()).unwrap();
