@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+import subprocess
+import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +68,25 @@ def test_columns_of_parquet_come_as_they_are_in_any_order(db: Any, tmp_path: Pat
     assert swapped.equals(table.select(["day", "half", "n"]))
     assert rows(db.sql("select count(*) as c from read_parquet(?)", [str(path)])) == [{"c": 100_000}]
     assert len(db.sql("select name from read_parquet(?) limit 7", [str(path)]).arrow()) == 7
+
+
+def test_dictionaries_of_any_values_are_read(db: Any, tmp_path: Path) -> None:
+    path = tmp_path / "categories.parquet"
+    values = {
+        "name": pa.array(["a", "b"]),
+        "is_late": pa.array([True, False]),
+        "price": pa.array([Decimal("1.5"), None]),
+        "hash": pa.array([b"ab", b"cd"], pa.binary(2)),
+        "day": pa.array([dt.date(2013, 7, 1), None]),
+    }
+    pq.write_table(pa.table({name: array.dictionary_encode() for name, array in values.items()}), path)
+    read = db.sql("select * from read_parquet(?)", [str(path)]).arrow()
+    assert {name: read[name].to_pylist() for name in values} == {n: a.to_pylist() for n, a in values.items()}
+    # The command reads it, too.
+    command = ["ingest", str(tmp_path / "new.drill"), "t", str(path), "--key", "name", "--quiet"]
+    assert subprocess.run([sys.executable, "-m", "drillcore", *command], check=False).returncode == 0
+    with drillcore.open(tmp_path / "new.drill", read_only=True) as ingested:
+        assert ingested.table("t").get("a")["is_late"] is True
 
 
 def plan(db: Any, query: str, *parameters: Any) -> str:

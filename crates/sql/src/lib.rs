@@ -32,6 +32,7 @@ pub use conditions::aggregates::{Aggregates, aggregates};
 pub use conditions::predicate::{predicate, predicate_interruptibly};
 pub use delete::delete;
 pub use files::packing::Packing;
+pub use files::parquet_file::parquet_metadata;
 pub use files::parquet_writer::{ParquetCompression, ParquetWriteError, ParquetWriter};
 pub use notation::{parse_granularity, parse_metric};
 pub use parsing::parameters::Parameters;

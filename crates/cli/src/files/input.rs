@@ -7,11 +7,9 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, FieldRef, Schema};
 use drillcore::Error;
-use drillcore_sql::Packing;
+use drillcore_sql::{Packing, parquet_metadata};
 use indicatif::HumanBytes;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 
 use crate::arguments::shared_options::Format;
 use crate::files::arrow_file::ArrowFile;
@@ -226,8 +224,7 @@ fn arrow(name: &str, file: Box<dyn Read + Send>, reading: &Reading<'_>) -> Resul
 fn parquet(name: &str, file: File, reading: &Reading<'_>) -> Result<Input, Fault> {
     let damaged = |error: &dyn std::fmt::Display| unusable(name, error);
     let file = SharedFile::new(file).map_err(|error| damaged(&error))?;
-    let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
-    let metadata = metadata.map_err(|error| damaged(&error))?;
+    let metadata = parquet_metadata(&file).map_err(|error| damaged(&error))?;
     let schema = metadata.schema().clone();
     let columnar = Columnar::new(name, reading);
     let mut read = 0;

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
@@ -20,9 +20,37 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
+use parquet::file::reader::ChunkReader;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
+
+/// Reads the footer of a Parquet file, with the types that its columns are read as.
+///
+/// Where Arrow's schema in the file has a dictionary of other values than strings and bytes, these come without one: the reader has none of
+/// booleans and decimals.
+///
+/// # Errors
+/// If the file is damaged.
+pub fn parquet_metadata(file: &impl ChunkReader) -> Result<ArrowReaderMetadata, ParquetError> {
+    let metadata = ArrowReaderMetadata::load(file, ArrowReaderOptions::new())?;
+    let plain = |field: &FieldRef| match field.data_type() {
+        DataType::Dictionary(_, values)
+            if !values.is_string()
+                && !matches!(**values, DataType::Binary | DataType::LargeBinary) =>
+        {
+            Arc::new(field.as_ref().clone().with_data_type(values.as_ref().clone()))
+        }
+        _ => field.clone(),
+    };
+    let columns: Fields = metadata.schema().fields().iter().map(plain).collect();
+    if &columns == metadata.schema().fields() {
+        return Ok(metadata);
+    }
+    let schema = Schema::new_with_metadata(columns, metadata.schema().metadata().clone());
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+    ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)
+}
 
 /// An open file, with what its footer says.
 #[derive(Debug, Clone)]
@@ -33,8 +61,7 @@ pub struct ParquetFile {
 impl ParquetFile {
     /// Reads the footer.
     pub fn open(file: &File) -> Result<ParquetFile, ParquetError> {
-        let metadata = ArrowReaderMetadata::load(file, ArrowReaderOptions::new())?;
-        Ok(ParquetFile { metadata })
+        Ok(ParquetFile { metadata: parquet_metadata(file)? })
     }
 
     pub fn schema(&self) -> SchemaRef {
