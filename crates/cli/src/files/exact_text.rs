@@ -1,8 +1,9 @@
 //! Whether the text of a value says what a column stores, and no more.
 //!
 //! The parsers of Arrow drop what a type has no room for: fractions of whole numbers, digits behind those of a
-//! decimal or a time, the time of day of a date, the offset of a time where the column has no zone. A number
-//! beyond all floats becomes infinite.
+//! decimal or a time, the time of day of a date, the offset of a time where the column has no zone, the last digit of
+//! bytes in hex. A number beyond all floats becomes infinite, a leap second the one before or after it, and a whole
+//! number of JSON that no integer can be parsed from goes through a float.
 
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
@@ -15,17 +16,21 @@ use crate::files::time_text::has_offset;
 /// number or a time of day, has none.
 pub fn doubtful(schema: &Schema, text: &[u8], syntax: Syntax) -> Vec<Field> {
     let signs = Signs::of(text);
+    // In CSV, a whole number has to look like one, and a time is none.
+    let has_rounded =
+        syntax == Syntax::Jsonl && (signs.has_point || signs.has_exponent || signs.has_many_digits);
     let is_doubtful = |data_type: &DataType| match data_type {
-        // In CSV, a whole number has to look like one.
-        whole if whole.is_integer() => {
-            syntax == Syntax::Jsonl && (signs.has_point || signs.has_exponent)
-        }
+        whole if whole.is_integer() => has_rounded,
         float if float.is_floating() => signs.has_exponent,
         DataType::Timestamp(_, zone) => {
-            signs.has_point || signs.has_exponent || (zone.is_none() && signs.has_offset)
+            has_rounded
+                || signs.has_point
+                || signs.has_leap_second
+                || (zone.is_none() && signs.has_offset)
         }
         decimal if decimal.is_decimal() => signs.has_point || signs.has_exponent,
-        DataType::Date32 => signs.has_time,
+        DataType::Date32 => has_rounded || signs.has_time,
+        DataType::Binary => syntax == Syntax::Jsonl,
         _ => false,
     };
     let fields = schema.fields().iter().filter(|field| is_doubtful(field.data_type()));
@@ -35,19 +40,69 @@ pub fn doubtful(schema: &Schema, text: &[u8], syntax: Syntax) -> Vec<Field> {
 /// Whether a column of this type holds all that a text says. What is no value at all is not this question.
 pub fn holds(to: &DataType, text: &str) -> bool {
     match to {
-        whole if whole.is_integer() => places(text) <= 0,
+        whole if whole.is_integer() => is_kept(text),
         DataType::Float64 => is_finite(text.parse::<f64>().ok(), text),
         float if float.is_floating() => is_finite(text.parse::<f32>().ok().map(f64::from), text),
         DataType::Decimal128(_, scale) => places(text) <= i64::from(*scale),
-        DataType::Timestamp(unit, zone) => {
-            time_places(text) <= places_of(*unit) && (zone.is_some() || !has_offset(text))
+        // A number counts the column's unit.
+        DataType::Timestamp(..) if is_number(text) => {
+            is_kept(text) && whole(text).is_some_and(|whole| i64::try_from(whole).is_ok())
         }
+        DataType::Timestamp(unit, zone) => {
+            time_places(text) <= places_of(*unit)
+                && (zone.is_some() || !has_offset(text))
+                && !has_leap_second(text)
+        }
+        DataType::Date32 if is_number(text) => is_kept(text),
         DataType::Date32 => {
             let time = text.split_once(['T', 't', ' ']).map_or("", |(_, time)| time);
             !time.contains(|digit: char| ('1'..='9').contains(&digit)) && !has_offset(text)
         }
         _ => true,
     }
+}
+
+/// [`holds`], of a text in a file, where bytes are in hex.
+pub fn holds_from_file(to: &DataType, text: &str) -> bool {
+    match to {
+        DataType::Binary => text.len().is_multiple_of(2),
+        to => holds(to, text),
+    }
+}
+
+/// Whether a whole number comes through the parser of JSON, which makes a float of what is no integer of 64 bits as it is
+/// written.
+fn is_kept(number: &str) -> bool {
+    number.parse::<i64>().is_ok()
+        || number.parse::<u64>().is_ok()
+        || whole(number)
+            .is_some_and(|whole| number.parse::<f64>().is_ok_and(|float| float as i128 == whole))
+}
+
+/// The whole number of at most 38 digits that a number is.
+fn whole(number: &str) -> Option<i128> {
+    let (digits, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (before, behind) = digits.split_once('.').unwrap_or((digits, ""));
+    let behind = behind.trim_end_matches('0');
+    let exponent = exponent.parse::<i64>().ok()? - behind.len() as i64;
+    let digits: i128 = format!("{before}{behind}").parse().ok()?;
+    if digits == 0 {
+        return Some(0);
+    }
+    let power = 10_i128.checked_pow(u32::try_from(exponent.unsigned_abs()).ok()?)?;
+    match exponent {
+        0.. => digits.checked_mul(power),
+        _ => (digits % power == 0).then(|| digits / power),
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    text.parse::<f64>().is_ok()
+}
+
+/// Whether the seconds of a time are 60. No minute is, and no offset has seconds.
+fn has_leap_second(time: &str) -> bool {
+    time.contains(":60")
 }
 
 /// Whether a float holds another value than a whole number that is written out. One that was written from a float has
@@ -63,6 +118,10 @@ pub fn hint(to: &DataType, text: &str) -> &'static str {
         DataType::Timestamp(_, None) if has_offset(text) => {
             "; the column has no time zone: remove the offset, or use a column with a time zone"
         }
+        DataType::Timestamp(..) if has_leap_second(text) => {
+            "; leap seconds cannot be stored: use the second before or after"
+        }
+        DataType::Binary => "; bytes in hex have two digits each",
         _ => "",
     }
 }
@@ -74,6 +133,9 @@ struct Signs {
     has_exponent: bool,
     has_time: bool,
     has_offset: bool,
+    has_leap_second: bool,
+    /// More than every integer of 64 bits has room for.
+    has_many_digits: bool,
 }
 
 impl Signs {
@@ -88,6 +150,9 @@ impl Signs {
                     before = previous;
                 }
                 digits += 1;
+                signs.has_many_digits |= digits >= 19;
+                signs.has_leap_second |=
+                    digits == 2 && before == b':' && (previous, byte) == (b'6', b'0');
                 previous = byte;
                 continue;
             }
@@ -122,12 +187,8 @@ fn places(number: &str) -> i64 {
     behind as i64 - zeros as i64 - exponent.parse::<i64>().unwrap_or(0)
 }
 
-/// Of a time those of its seconds; a time may also be a number.
+/// Of a time those of its seconds.
 fn time_places(text: &str) -> i64 {
-    if text.parse::<f64>().is_ok() {
-        // It counts the column's unit.
-        return if places(text) > 0 { i64::MAX } else { 0 };
-    }
     let behind = text.split_once('.').map_or("", |(_, behind)| behind);
     let digits = behind.trim_start_matches(|each: char| each.is_ascii_digit());
     behind[..behind.len() - digits.len()].trim_end_matches('0').len() as i64
@@ -160,8 +221,30 @@ mod tests {
         for (to, kept, dropped) in [
             (
                 DataType::Int64,
-                &["1", "-1", "1.0", "1.5e1", "150e-1", "0e-5", "0.0", "9007199254740993"][..],
-                &["1.5", "-0.1", "1e-1", "15e-2", "100.01"][..],
+                &[
+                    "1",
+                    "-1",
+                    "1.0",
+                    "1.5e1",
+                    "150e-1",
+                    "0e-5",
+                    "0.0",
+                    "9007199254740993",
+                    "9007199254740992.0",
+                    "-9223372036854775808",
+                    "1e18",
+                ][..],
+                &[
+                    "1.5",
+                    "-0.1",
+                    "1e-1",
+                    "15e-2",
+                    "100.01",
+                    "9007199254740993.0",
+                    "9007199254740993e0",
+                    "-9223372036854775809",
+                    "1e400",
+                ][..],
             ),
             (
                 DataType::Float32,
@@ -178,6 +261,12 @@ mod tests {
                 time(TimeUnit::Second),
                 &["2024-01-01", "2024-01-01T00:00:00", "2024-01-01 00:00:00.000", "17", "17.0"],
                 &[
+                    "1e30",
+                    "-1e30",
+                    "9223372036854775808",
+                    "9007199254740993.0",
+                    "2024-01-01T23:59:60",
+                    "2024-01-01 23:59:60.5",
                     "2024-01-01T00:00:00.5",
                     "17.5",
                     "2024-01-01T00:00:00Z",
@@ -202,8 +291,10 @@ mod tests {
             ),
             (
                 DataType::Date32,
-                &["2024-01-01", "2024-01-01T00:00:00"],
+                &["2024-01-01", "2024-01-01T00:00:00", "15706", "15706.0"],
                 &[
+                    "1.5",
+                    "-0.5",
                     "2024-01-01T05:00:00",
                     "2024-01-01 00:00:01",
                     "2024-01-01T00:00:00+02:00",
@@ -211,12 +302,13 @@ mod tests {
                     "2024-01-01T00:00:00 -00:00",
                 ],
             ),
+            (DataType::Binary, &["", "00ff"], &["0", "abc"]),
         ] {
             for text in kept {
-                assert!(holds(&to, text), "{to} holds {text}");
+                assert!(holds_from_file(&to, text), "{to} holds {text}");
             }
             for text in dropped {
-                assert!(!holds(&to, text), "{to} does not hold {text}");
+                assert!(!holds_from_file(&to, text), "{to} does not hold {text}");
             }
             // What is dropped is not overlooked beforehand.
             let schema = Schema::new(vec![Field::new("x", to.clone(), true)]);
@@ -256,7 +348,7 @@ mod tests {
         let found = doubtful(&schema, text, Syntax::Jsonl);
         assert_eq!(found.iter().map(Field::name).collect::<Vec<_>>(), ["Date32"]);
         let with_fraction = br#"{"a":1.5}"#;
-        assert_eq!(doubtful(&schema, with_fraction, Syntax::Jsonl).len(), 2);
+        assert_eq!(doubtful(&schema, with_fraction, Syntax::Jsonl).len(), 3);
         assert_eq!(doubtful(&schema, with_fraction, Syntax::Csv { separator: b',' }).len(), 1);
     }
 }

@@ -14,7 +14,7 @@ use drillcore_sql::with_type_names;
 use serde::de::IgnoredAny;
 
 use crate::files::batches::{BadRecord, lacks};
-use crate::files::exact_text::{doubtful, hint, holds};
+use crate::files::exact_text::{doubtful, hint, holds_from_file};
 use crate::files::flat_json::{flat, may_change, value};
 use crate::files::records::{Records, Syntax};
 use crate::files::time_text::time_type;
@@ -110,7 +110,7 @@ impl Parser {
         for (name, texts) in names.iter().zip(texts.columns()) {
             let stores = self.schema.field_with_name(name)?.data_type();
             let texts = texts.as_string::<i32>();
-            if let Some(text) = texts.iter().flatten().find(|text| !holds(stores, text)) {
+            if let Some(text) = texts.iter().flatten().find(|text| !holds_from_file(stores, text)) {
                 let (hint, text) = (hint(stores, text), shortened(text));
                 let stores = type_name(stores);
                 let what =
@@ -137,8 +137,9 @@ impl Parser {
         Ok(())
     }
 
-    /// One object a line. The decoder would take any number of them, and objects over several lines, but then
-    /// no error could say which line a row is from.
+    /// One object per line. The decoder would take any number of them, and objects over several lines, but then
+    /// no error could say which line a row is from. It would also take commas before brackets and numbers such as 01 and
+    /// 1., so each line is looked at once more.
     fn jsonl_rows(
         &self,
         records: &Records,
@@ -150,11 +151,15 @@ impl Parser {
             .with_batch_size(range.len() + 1)
             .build_decoder()?;
         for (before, record) in range.enumerate() {
-            decoder.decode(records.text(record..record + 1))?;
+            let text = records.text(record..record + 1);
+            decoder.decode(text)?;
             let what = match decoder.len() {
                 _ if decoder.has_partial_record() => "the object continues on the next line",
                 rows if rows > before + 1 => "the line has more than one object",
-                _ => continue,
+                _ => {
+                    check_json(text)?;
+                    continue;
+                }
             };
             let what = format!("{what}; write one JSON object per line");
             return Err(ArrowError::ParseError(what));
@@ -188,6 +193,9 @@ impl Parser {
         line.push(record, 1);
         let line = flat(&line, Some(&self.schema), self.given()).ok()?.unwrap_or(line);
         let text = line.text(0..1);
+        if is_unreadable(text) {
+            return None;
+        }
         let does_not_fit = |field: &&FieldRef| {
             let column = Arc::new(Schema::new(vec![FieldRef::clone(field)]));
             let decoder = arrow_json::ReaderBuilder::new(column).with_batch_size(1).build_decoder();
@@ -201,15 +209,21 @@ impl Parser {
         let (name, stores) = (field.name(), type_name(field.data_type()));
         let found = shortened(value(text, name)?);
         let local = no_local_time(field.data_type(), found.trim_matches('"'));
-        let hint = match (&self.given, field.data_type()) {
-            _ if local.is_some() => local.unwrap_or_default(),
-            (None, _) => String::new(),
-            (Some(_), DataType::Utf8) => format!("; use --type {name}=string to store it as text"),
-            (Some(_), _) => format!(
-                "; correct it, or store the column as text in a new table, with --type {name}=string"
-            ),
-        };
+        let hint = local.unwrap_or_else(|| self.as_text(name, field.data_type()));
         Some(format!("column {name:?} stores {stores}, which cannot hold {found}{hint}"))
+    }
+
+    /// How to store a value that does not fit its column.
+    fn as_text(&self, column: &str, stores: &DataType) -> String {
+        match (&self.given, stores) {
+            (None, _) => String::new(),
+            (Some(_), DataType::Utf8) => {
+                format!("; use --type {column}=string to store it as text")
+            }
+            (Some(_), _) => format!(
+                "; correct it, or store the column as text in a new table, with --type {column}=string"
+            ),
+        }
     }
 
     /// The first cell of a row of CSV that does not fit its column.
@@ -222,10 +236,27 @@ impl Parser {
         let column = (0..fields.len()).find(does_not_fit)?;
         let cell = arrow_cast::display::array_value_to_string(cells.column(column), 0).ok()?;
         let (name, stores) = (fields[column].name(), type_name(fields[column].data_type()));
-        let hint = no_local_time(fields[column].data_type(), &cell).unwrap_or_default();
+        let local = no_local_time(fields[column].data_type(), &cell);
+        let hint = local.unwrap_or_else(|| self.as_text(name, fields[column].data_type()));
         let cell = shortened(&cell);
         Some(format!("column {name:?} stores {stores}, which cannot hold {cell:?}{hint}"))
     }
+}
+
+/// Refuses what the decoder takes although it is not JSON.
+fn check_json(line: &[u8]) -> Result<(), ArrowError> {
+    let is_json = serde_json::from_slice::<IgnoredAny>(line).map(drop);
+    is_json.map_err(|error| {
+        let why = error.to_string().replace(" at line 1 column ", " at byte ");
+        ArrowError::ParseError(format!("the line is not JSON: {why}"))
+    })
+}
+
+/// Whether no column can be read from a line, whatever its type.
+fn is_unreadable(line: &[u8]) -> bool {
+    let no_columns = arrow_json::ReaderBuilder::new(Arc::new(Schema::empty()));
+    let decoder = no_columns.with_batch_size(1).build_decoder();
+    decoder.and_then(|mut decoder| decoder.decode(line)).is_err()
 }
 
 /// Why a text that is the reading of a clock may not fit a column of times with a zone, and what to do about it.
