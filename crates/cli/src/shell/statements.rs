@@ -24,6 +24,8 @@ enum Within {
     Code,
     /// A string or a name, up to this quote.
     Quotes(char),
+    /// A string, up to two dollar signs.
+    Dollars,
     LineComment,
     /// Comments of this depth: one may hold others.
     BlockComment(u32),
@@ -43,6 +45,8 @@ pub fn split(text: &str) -> Statements {
         within = match (within, char, next) {
             (Within::Code, '-', Some('-')) => Within::LineComment,
             (Within::Code, '/', Some('*')) => Within::BlockComment(1),
+            (Within::Code, '$', Some('$')) => Within::Dollars,
+            (Within::Dollars, '$', Some('$')) => Within::Code,
             (Within::BlockComment(depth), '/', Some('*')) => Within::BlockComment(depth + 1),
             (Within::BlockComment(1), '*', Some('/')) => Within::Code,
             (Within::BlockComment(depth), '*', Some('/')) => Within::BlockComment(depth - 1),
@@ -98,6 +102,7 @@ mod tests {
             texts("select ';', \"a;b\", 'it''s; so';"),
             ["select ';', \"a;b\", 'it''s; so'"]
         );
+        assert_eq!(texts("select $$a'; b$$; 2"), ["select $$a'; b$$", "2"]);
         assert_eq!(texts("select 1 -- one; two\n+ 1;"), ["select 1 -- one; two\n+ 1"]);
         assert_eq!(
             texts("select /* a; /* b; */ c; */ 1; 2"),
@@ -112,8 +117,15 @@ mod tests {
         for complete in ["", "select 1;", "select 1; -- done", "select 1; /* done */ ", "-- none"] {
             assert!(split(complete).is_complete, "{complete:?}");
         }
-        for open in ["select 1", "select 1; select", "select ';", "select \";", "/* a; ", "a; /* b"]
-        {
+        for open in [
+            "select 1",
+            "select 1; select",
+            "select ';",
+            "select \";",
+            "select $$;",
+            "/* a; ",
+            "a; /* b",
+        ] {
             assert!(!split(open).is_complete, "{open:?}");
         }
     }
