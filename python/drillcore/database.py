@@ -25,6 +25,7 @@ from drillcore.errors import (
     Error,
     InvalidArgumentError,
     InvalidTypeError,
+    StorageFullError,
 )
 from drillcore.figures import check_count, check_timeout
 from drillcore.names import check_name, check_names, in_quotes, listed, shown
@@ -628,13 +629,20 @@ class Database(AtMoment):
 
         Raises
         ------
+        StorageFullError
+            With durability ``"none"``, if the disk has no room for the rows in memory. The database stays open; free
+            disk space and close it again.
         Error
             With durability ``"none"``, if rows could not be written, now or earlier. The database is closed anyway.
         """
         try:
             self._native.close()
-        finally:
+        except StorageFullError:
+            raise
+        except BaseException:
             end_writers(self._native)
+            raise
+        end_writers(self._native)
 
     def __enter__(self) -> Self:
         return self

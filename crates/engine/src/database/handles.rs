@@ -407,8 +407,9 @@ impl Database {
     /// returns. Snapshots stay readable. A second call waits for the first, and does nothing.
     ///
     /// # Errors
-    /// With durability `none`, why rows could not be written out, now or by a write that failed earlier; with `os`,
-    /// why the log could not be synced. The database is closed all the same.
+    /// With durability `none`, `StorageFull` if the disk has no room for the rows in memory: the database stays open
+    /// then. Also with `none`, why rows could not be written out, now or by a write that failed earlier; with `os`,
+    /// why the log could not be synced. The database is closed all the same then.
     pub fn close(&self) -> Result<()> {
         match &self.opened {
             Opened::Writing(writer) => writer.close(&self.interrupt),

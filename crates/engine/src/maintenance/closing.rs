@@ -3,7 +3,8 @@
 //! What counts as writing, calls and jobs alike, is counted as under way ([`Core::begin`], [`Picked`]). Closing
 //! refuses what begins, lets what is under way end, and frees the lock only then: once it returns, nothing of
 //! this opening is written any more. Merges and calls under way give up at their next step; what they would have
-//! written is in the log, or in memory, from where closing writes it if there is no log.
+//! written is in the log, or in memory, from where closing writes it if there is no log. Where the disk is full then, calls are
+//! let in again.
 //!
 //! [`Picked`]: crate::maintenance::jobs::Picked
 
@@ -15,7 +16,7 @@ use drillcore_storage::sync::Mutex;
 use drillcore_storage::sync::thread::JoinHandle;
 
 use crate::calls::interrupt::Interrupt;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::maintenance::scheduler;
 use crate::state::core::Core;
 use crate::state::options::Durability;
@@ -29,19 +30,28 @@ pub struct Workers {
     pub expiry: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// What closing does where rows that are in memory alone have no room on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithoutRoom {
+    /// The database stays open, as it was.
+    StayOpen,
+    /// It is closed without them.
+    Close,
+}
+
 /// Closes a database. Snapshots go on reading its segments, under a lease if there are any; `nonce` tells that from
 /// other leases. A second call waits until it is closed.
 ///
 /// # Errors
 /// With durability `none`, why rows could not be written out; with `os`, why the log could not be synced. The
-/// database is closed all the same.
-pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
+/// database is closed all the same, unless it is to stay open without room.
+pub fn close(core: &Core, workers: &Workers, nonce: u64, without_room: WithoutRoom) -> Result<()> {
     {
         let mut state = core.state();
-        if state.closing {
-            while !state.is_shut {
-                state = core.wait(state);
-            }
+        while state.closing && !state.is_shut {
+            state = core.wait(state);
+        }
+        if state.is_shut {
             return Ok(());
         }
         state.closing = true;
@@ -56,6 +66,15 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
     // Appends that wait at the memory limit give up.
     core.wake_all();
     let flushed = if core.is_kept_by_closing() { write_out(core) } else { Ok(()) };
+    if let Err(error) = &flushed
+        && without_room == WithoutRoom::StayOpen
+        && error.kind() == ErrorKind::StorageFull
+        && error.clone().if_lacking().is_ok()
+    {
+        mem::forget(shut);
+        stay_open(core);
+        return flushed;
+    }
     core.state().close();
     core.wake_all();
     for worker in mem::take(&mut *workers.maintenance.lock()) {
@@ -79,6 +98,15 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
     core.lease_segments(nonce);
     drop(shut);
     flushed.and(ended)
+}
+
+/// Takes back that the database is being closed.
+fn stay_open(core: &Core) {
+    let mut state = core.state();
+    state.closing = false;
+    core.underway.accept();
+    drop(state);
+    core.wake_all();
 }
 
 /// What a log would otherwise keep: all rows, how far sources were read, and how far commits have counted. The count

@@ -23,7 +23,7 @@ use crate::calls::progress::Progress;
 use crate::catalog::named_snapshot;
 use crate::catalog::tables::{self, Known};
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::closing::{Workers, close};
+use crate::maintenance::closing::{WithoutRoom, Workers, close};
 use crate::maintenance::scheduler::{self, Duty};
 use crate::maintenance::spilling::spill_all;
 use crate::read::fresh_seed::fresh_seed;
@@ -207,14 +207,21 @@ impl Writer {
     }
 
     /// Ends background work, and frees the lock. A second call waits for the first.
+    ///
+    /// # Errors
+    /// See [`closing::close`](close).
     pub fn close(&self, interrupt: &Interrupt) -> Result<()> {
+        self.close_or(WithoutRoom::StayOpen, interrupt)
+    }
+
+    fn close_or(&self, without_room: WithoutRoom, interrupt: &Interrupt) -> Result<()> {
         if self.process.check().is_err() {
             // In a fork of that process there are no workers, and nothing that is its own to close. A lock may
             // have been held when it was forked, so none is taken.
             return Ok(());
         }
         let (core, workers) = (self.core.clone(), self.workers.clone());
-        aside(interrupt, move |_| close(&core, &workers, fresh_seed()))
+        aside(interrupt, move |_| close(&core, &workers, fresh_seed(), without_room))
     }
 
     /// Starts the threads of maintenance, each under a name.
@@ -249,7 +256,7 @@ impl Drop for Writer {
             return;
         }
         // No caller is left for an error; what was acknowledged is in the log.
-        let _ = self.close(&Interrupt::never());
+        let _ = self.close_or(WithoutRoom::Close, &Interrupt::never());
     }
 }
 

@@ -31,6 +31,11 @@ impl CallsUnderway {
         self.0.fetch_or(REFUSED, Ordering::AcqRel);
     }
 
+    /// Calls may begin again.
+    pub fn accept(&self) {
+        self.0.fetch_and(!REFUSED, Ordering::AcqRel);
+    }
+
     /// Counts one call less, and says whether closing may wait for that.
     #[must_use]
     pub fn end(&self) -> bool {
@@ -60,5 +65,7 @@ mod tests {
         calls.go_on();
         assert!(calls.end() && calls.end());
         assert_eq!(calls.count(), 0);
+        calls.accept();
+        assert!(calls.begin());
     }
 }

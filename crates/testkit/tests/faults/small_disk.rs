@@ -180,12 +180,20 @@ fn a_full_disk_refuses_what_does_not_fit_and_takes_it_once_there_is_room() {
         for (what, call) in calls.into_iter().filter(|(what, _)| *what != "drop a table") {
             call().unwrap_or_else(|error| panic!("{durability:?}, {what}: {error}"));
         }
-        let rows = of_table(&database, "t").rows;
-        assert_eq!(rows, appended + u64::from(durability != Durability::None));
+        table.append(&rows(1, &mut rng), OnError::Raise).unwrap();
+        let stored = appended + 1 + u64::from(durability != Durability::None);
+        assert_eq!(of_table(&database, "t").rows, stored);
         check_writable(&database);
+        if durability == Durability::None {
+            directory.set_capacity(Some(used_bytes(&directory)));
+            assert_eq!(database.close().unwrap_err().kind(), ErrorKind::StorageFull);
+            assert_eq!(of_table(&database, "t").rows, stored, "it is open, and has all rows");
+            directory.set_capacity(None);
+        }
+        database.close().unwrap();
         drop((database, table));
         let database = open(&directory, durability).unwrap();
-        assert_eq!(of_table(&database, "t").rows, rows);
+        assert_eq!(of_table(&database, "t").rows, stored);
         assert!(database.verify().unwrap().faults.is_empty());
     }
 }
