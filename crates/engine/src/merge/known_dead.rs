@@ -13,8 +13,10 @@ use crate::select::selection::Place;
 /// Of more pieces it is not listed which hold keys that may be in which others: that takes as many looks as there are pairs.
 const LISTED_MAX: usize = 512;
 
-/// Steps that it takes to see whether a row that was drawn is a tombstone, ...
+/// Steps that it takes to see whether a row that was drawn is a tombstone, in a run or where that is known, ...
 const READ_STEPS: u64 = 1;
+/// ... in a segment, of which a block is decoded, ...
+const BLOCK_STEPS: u64 = 64;
 /// ... and to look for its key in a newer piece, by the measure of what is found out of whole pieces.
 const LOOKUP_STEPS: u64 = 2;
 
@@ -136,7 +138,9 @@ impl KnownDead {
             return 0;
         }
         let newer = self.pending().map_or(pieces.len(), |of| of.keys.len());
-        READ_STEPS + newer as u64 * LOOKUP_STEPS
+        let reads_blocks = self.pending().is_none_or(|of| !of.tombstones.is_empty());
+        let read_steps = if reads_blocks { BLOCK_STEPS } else { READ_STEPS };
+        read_steps + newer as u64 * LOOKUP_STEPS
     }
 
     /// Whether all dead rows are known.

@@ -1,7 +1,7 @@
 //! Which rows of a snapshot are alive, where keys fold.
 //!
-//! It is found out by a call that would take as many steps without, or by a thread once calls have taken as many together: so no
-//! more than twice as many are taken as would have been enough. What is found stays with the pieces, and the next snapshot has to
+//! It is found out by a call that would take as many steps without, also to draw many rows, or by a thread once calls have taken as
+//! many together: so no more than twice as many are taken as would have been enough. What is found stays with the pieces, and the next snapshot has to
 //! find out no more than what was committed in between.
 
 use std::sync::Arc;

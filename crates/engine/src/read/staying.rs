@@ -40,9 +40,11 @@ impl<'t> Staying<'t> {
     ) -> Result<Staying<'t>> {
         let interrupt = &request.interrupt;
         let known = if TablePolicy::of(&table.table().layout).deletes() {
-            let known = table.known_dead();
-            let steps_per_row = known.steps_per_draw(candidates.pieces());
-            table.note_steps(request.n.saturating_mul(steps_per_row));
+            let steps_per_row = table.known_dead().steps_per_draw(candidates.pieces());
+            if steps_per_row > 0 {
+                let steps_without = request.n.saturating_mul(steps_per_row);
+                table.alive_if_worth(steps_without, interrupt)?;
+            }
             table.known_dead()
         } else {
             Arc::new(KnownDead::none())
