@@ -337,7 +337,7 @@ pub use drillcore_sample::interval::Interval;
 /// ```
 /// use drillcore::Method;
 ///
-/// assert_eq!(Method::Wilson.to_string(), "wilson");
+/// assert_eq!(Method::Hypergeometric.to_string(), "hypergeometric");
 /// ```
 pub use drillcore_sample::interval::Method;
 

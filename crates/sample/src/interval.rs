@@ -1,13 +1,13 @@
 //! [`Interval`]: how far an estimate can be from the truth.
 //!
-//! Two families, which differ in how the drawing stops. [`mean_t`] and [`share_wilson`] hold for a number of draws fixed
+//! Two families, which differ in how the drawing stops. [`mean_t`] and [`share_exact`] hold for a number of draws fixed
 //! beforehand, looked at once. [`mean_sequence_bounded`], [`mean_sequence`] and [`share_sequence`] hold at *all* looks together,
 //! so drawing may stop when the interval is small enough, at the price of half again the width or more.
 //! For intervals that hold together with others, [`Confidence::spending`] divides what may go wrong, and [`group_share`] and
 //! [`group_share_sequence`] do it for groups that were not known before they were drawn; [`NewGroups`] says how many rows may lie in
 //! groups not met. All take uniform draws and know the finite population they come from.
 //! Those for means lean on the central limit theorem, unless bounds of the numbers are known: heavy tails want many draws.
-//! Wilson's is approximate too; the others for shares are exact. When all of a population is drawn, the answer is a number
+//! Those for shares are exact. When all of a population is drawn, the answer is a number
 //! without error (NaN if there is no row to take a mean or share of).
 //! What the numbers mean, and which rows count as drawn, is left to the caller.
 
@@ -47,6 +47,6 @@ pub use self::order_statistics::{
     quantile_of, quantile_of_repeated, quantile_of_unsorted, quantile_ranked, quantile_sequence,
 };
 pub use self::ratio::{ratio_sequence, ratio_sequence_bounded, ratio_t, ratio_t_or_bounded};
-pub use self::share::{group_share, group_share_sequence, share_sequence, share_wilson};
+pub use self::share::{group_share, group_share_sequence, share_exact, share_sequence};
 pub use self::total::{sum_sequence, sum_sequence_bounded, sum_t};
 pub use self::variance::{variance_sequence, variance_t};

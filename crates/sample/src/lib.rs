@@ -35,7 +35,7 @@ pub use choose::{WithReplacement, WithoutReplacement};
 pub use goodness::{chi_square_p_value, never_drawn_p_value};
 pub use interval::{
     Confidence, ConfidenceError, Design, Interval, Method, mean_sequence, mean_sequence_bounded,
-    mean_t, share_sequence, share_wilson,
+    mean_t, share_exact, share_sequence,
 };
 pub use moments::Moments;
 pub use prefix_sums::PrefixSums;

@@ -338,7 +338,7 @@ fn each_figure_of_a_sample_has_its_method() {
         (5, "t", "bounded confidence sequence"),
         (6, "t", "bounded confidence sequence"),
         (7, "t", "bounded confidence sequence"),
-        (1, "wilson", "confidence sequence"),
+        (1, "hypergeometric", "confidence sequence"),
         (8, "order statistics", "confidence sequence"),
     ];
     for (at, fixed, running) in of_samples {

@@ -60,8 +60,6 @@ pub enum Method {
     StudentT,
     /// From the bounds of the numbers, where few rows may carry most of the mean; for a number of draws fixed beforehand.
     Bounded,
-    /// Wilson's score interval; for a number of draws fixed beforehand.
-    Wilson,
     /// The exact test of a share; for a number of draws fixed beforehand.
     Hypergeometric,
     /// Two of the numbers drawn, whose ranks leave the quantile outside rarely enough, whatever the numbers; for a number of
@@ -84,7 +82,6 @@ impl Method {
             Method::Exact => "exact",
             Method::StudentT => "t",
             Method::Bounded => "bounded",
-            Method::Wilson => "wilson",
             Method::Hypergeometric => "hypergeometric",
             Method::OrderStatistics => "order statistics",
             Method::LowerBound => "lower bound",

@@ -3,8 +3,8 @@
 use drillcore_sample::interval::{
     Confidence, Design, Interval, Method, group_share, group_share_sequence, mean_sequence,
     mean_sequence_bounded, mean_t, mean_t_or_bounded, quantile_ranked, quantile_sequence,
-    ratio_sequence, ratio_sequence_bounded, ratio_t, ratio_t_or_bounded, share_sequence,
-    share_wilson, sum_sequence, sum_sequence_bounded, sum_t, variance_sequence,
+    ratio_sequence, ratio_sequence_bounded, ratio_t, ratio_t_or_bounded, share_exact,
+    share_sequence, sum_sequence, sum_sequence_bounded, sum_t, variance_sequence,
     variance_sequence_bounded, variance_t,
 };
 
@@ -191,7 +191,7 @@ impl View<'_> {
     /// A number of rows, from those met among the draws of a design.
     fn count_of(&self, hits: u64, design: &Design, level: Confidence) -> Interval {
         let share = match (self.look, self.is_one_of_many) {
-            (Look::Last, false) => share_wilson(hits, design, level),
+            (Look::Last, false) => share_exact(hits, design, level),
             (Look::Last, true) => group_share(hits, design, level),
             (Look::Running, false) => share_sequence(hits, design, level, self.tightest_at),
             (Look::Running, true) => group_share_sequence(hits, design, level, self.tightest_at),
