@@ -20,6 +20,11 @@ impl Design {
         self.population == Some(self.drawn)
     }
 
+    /// The share of the population that is left to draw: 1 if it is endless.
+    pub(super) fn share_left(&self) -> f64 {
+        self.population.map_or(1.0, |all| 1.0 - self.drawn as f64 / all as f64)
+    }
+
     /// How many draws with replacement would give a mean of the same variance: `drawn / (1 - drawn / population)`.
     pub(super) fn effective_draws(&self) -> f64 {
         self.effective_draws_leaving(0.0)

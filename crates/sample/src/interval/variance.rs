@@ -1,8 +1,10 @@
 //! Intervals for variances, with one less than the number of values below the line.
 //!
-//! The variance is the mean of the squared distances from the mean. Those from the mean of the sample differ from it by a term that
-//! is smaller than the interval by the root of the number of draws. So the squares are estimated like any other numbers: Student's t
-//! with the skewness of the squares, which is large, and bounds where few rows may carry most of it.
+//! The variance is the mean of the squared distances from the mean. So the squares are estimated like any other numbers: Student's t
+//! with the skewness of the squares, which is large, and bounds where few rows may carry most of it. Distances from the mean of the
+//! sample instead of the true one change the estimate by the square of the distance of the two means, which is smaller than the
+//! interval by the root of the number of draws; but not where the squares are all alike, as those of zeros and ones in equal parts.
+//! So that square counts as one more error, beside that of the squares.
 //!
 //! From few numbers the upper end of that is too low: where the large squares were not met, the mean of the squares and their spread
 //! are small at once. A variance is nearer to a chi-square with the degrees of freedom that its kurtosis leaves it (Box 1953). So the
@@ -50,7 +52,14 @@ pub fn variance_t(
         // No numbers between bounds vary more than if each were at one of them.
         let most = bounds.map_or(f64::INFINITY, |b| (b.high - b.low).powi(2) / 4.0);
         let high = chi_square_end(squares.mean(), kept, design, confidence).min(most);
-        Interval { high: t.high.max(high), ..t }
+        // The squared standard error of the mean, and how far the mean of the sample may lie from the true one, squared.
+        let of_mean = squares.mean() / kept.len() as f64 * design.share_left();
+        let between_means = normal_quantile(confidence).powi(2) * of_mean;
+        // That the sum of squares is divided by one less than their number counts downwards, too.
+        let reach_down = (t.value - t.low).hypot(between_means + of_mean);
+        let reach_up = (t.high - t.value).hypot(between_means);
+        let low = t.value - reach_down;
+        Interval { low, high: (t.value + reach_up).min(most).max(high), ..t }
     })
 }
 
@@ -61,9 +70,8 @@ fn chi_square_end(value: f64, kept: &[f64], design: &Design, confidence: Confide
         return value;
     }
     let kurtosis = bonett_kurtosis(value, kept);
-    let rest = design.population.map_or(1.0, |all| 1.0 - design.drawn as f64 / all as f64);
     // The squared standard error over the squared estimate.
-    let relative = (kurtosis - (count - 3.0) / (count - 1.0)) / count * rest;
+    let relative = (kurtosis - (count - 3.0) / (count - 1.0)) / count * design.share_left();
     if relative.is_nan() || relative <= 0.0 {
         return value;
     }
