@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from drillcore.data import Discovery, Rejected, _column, _from_dicts, _lacking, split_bad_dicts
 from drillcore.errors import Error, InvalidArgumentError
-from drillcore.names import check_name, unknown_name
+from drillcore.names import check_name, in_quotes, unknown_name
 
 if TYPE_CHECKING:
     from drillcore.table import Table
@@ -110,8 +110,11 @@ class DictRows:
         _from_dicts([row], schema)
         for name, value in row.items():
             if value is None and name in schema.names and not schema.field(name).nullable:
-                raise InvalidArgumentError(f'column "{name}" is not nullable, but the value is null; give it a value')
-        sized = tuple(at for at, value in enumerate(values) if hasattr(value, "__len__"))
+                raise InvalidArgumentError(
+                    f"column {in_quotes(name)} is not nullable, but the value is null; give it a value"
+                )
+        # Of arrays, those of no dimension have no length.
+        sized = tuple(at for at, value in enumerate(values) if hasattr(value, "__len__") and not hasattr(value, "ndim"))
         shape.measures[tuple(map(type, values))] = sized
         return sized
 

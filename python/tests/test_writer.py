@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -476,3 +477,11 @@ def test_a_list_with_something_else_stores_nothing_of_it(on_error: str) -> None:
         writer.add([{"id": 1}, 5])
     writer.close()
     assert len(table) == 0
+
+
+def test_an_array_of_no_dimension_is_a_value(database: drillcore.Database) -> None:
+    table = database.create_table("t", {"id": "int64", "tags": "list<string>"}, key="id")
+    with table.writer() as writer:
+        for i in range(3):
+            writer.add({"id": np.array(i), "tags": np.array(["a"])})
+    assert table.scan().arrow().to_pylist() == [{"id": i, "tags": ["a"]} for i in range(3)]
