@@ -248,8 +248,8 @@ def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _plain_column(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
         if isinstance(column, pa.DictionaryArray):
-            # Of views there is no taking by codes.
-            column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(field.type))
+            # Pyarrow casts no dictionaries of lists, and takes none of views.
+            return column.dictionary.cast(field.type).take(column.indices)
         return column.cast(field.type)
     except pa.ArrowException as error:
         raise InvalidArgumentError(f"column {in_quotes(field.name)} cannot be read: {error}") from error

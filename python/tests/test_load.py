@@ -246,3 +246,13 @@ def test_categories_of_polars_are_loaded_as_their_texts() -> None:
     for first, kind in ((0, polars.Categorical), (2, polars.Enum(["b", "a"]))):
         t.load(polars.DataFrame({"id": [first, first + 1], "name": polars.Series(["a", None], dtype=kind)}))
     assert t.scan().arrow()["name"].to_pylist() == ["a", None, "a", None]
+
+
+def test_dictionaries_of_lists_are_loaded_as_appended() -> None:
+    db = drillcore.open(":memory:")
+    tables = [db.create_table(name, {"id": "int64", "tags": "list<string>"}, key="id") for name in "ab"]
+    tags = pa.DictionaryArray.from_arrays(pa.array([1, None, 1, 0]), pa.array([["a"], ["b", None]]))
+    rows = pa.table({"id": range(4), "tags": tags})
+    tables[0].append(rows)
+    tables[1].load(rows)
+    assert tables[0].scan().arrow() == tables[1].scan().arrow()
