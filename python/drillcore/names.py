@@ -66,6 +66,8 @@ def shown(value: Any) -> str:
         return shortened(repr(value))
     except ValueError:  # a number of thousands of digits
         return f"a {type(value).__name__} too long to show"
+    except Exception:  # of a class of the caller
+        return f"a {type(value).__name__} that cannot be shown"
 
 
 def in_quotes(name: Any) -> str:

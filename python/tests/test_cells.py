@@ -17,6 +17,11 @@ import drillcore
 
 UTC = dt.timezone.utc
 
+class Unshown:
+    def __repr__(self) -> str:
+        raise RuntimeError("not for you")
+
+
 CHANGED: dict[str, tuple[Any, Any]] = {
     "a decimal in whole numbers": ("int64", Decimal("1.5")),
     "a narrow numpy float in whole numbers": ("int64", np.float32(1.5)),
@@ -45,6 +50,7 @@ CHANGED: dict[str, tuple[Any, Any]] = {
     "bytes in a list of texts": ("list<string>", [b"a"]),
     "numbers in a list of texts": ("list<string>", [5]),
     "a number in bools": ("bool", 1),
+    "a value that cannot be shown": ("float64", Unshown()),
 }
 
 
