@@ -9,19 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.arrow_data import (
-    NO_ARROW_FORM,
-    from_pandas,
-    is_arrow,
-    is_pandas,
-    is_polars,
-    no_common_type,
-    refuse_column,
-    to_table,
-)
+from drillcore.arrow_data import check_rows, is_arrow, is_pandas, is_polars, to_table
 from drillcore.cells import is_missing, to_array
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
 from drillcore.names import check_encodable, check_no_nul, in_quotes, shown, unknown_name
+from drillcore.new_column import new_array, new_field
+from drillcore.pandas_frame import frame_refusals, from_pandas
 from drillcore.type_names import type_name
 
 
@@ -124,12 +117,12 @@ def to_arrow(data: Any, schema: pa.Schema, needed: Needed | None = None) -> Any:
         If a dict lacks a needed column, or a cell has no Arrow form.
     """
     if is_pandas(data):
-        return from_pandas(data)
+        return from_pandas(data, schema)
     if is_polars(data):
         # What polars hands over of a column of type Null, only pyarrow takes.
         return to_table("data", data)
     if is_arrow(data):
-        refuse_column("data", data)
+        check_rows("data", data)
         if isinstance(given := getattr(data, "schema", None), pa.Schema):
             for name in given.names:
                 check_no_nul("column name", name)
@@ -145,6 +138,13 @@ def to_arrow(data: Any, schema: pa.Schema, needed: Needed | None = None) -> Any:
     raise InvalidTypeError(
         f"data: expected Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts, not {_described(data)}"
     )
+
+
+def split_bad_rows(frame: Any, schema: pa.Schema) -> tuple[list[int], list[Rejected]]:
+    """Return the positions of the rows of a pandas data frame whose objects fit ``schema``, and the others."""
+    found = frame_refusals(frame, schema)
+    good = [position for position in range(len(frame)) if position not in found]
+    return good, [Rejected(position, str(error)) for position, error in sorted(found.items())]
 
 
 def split_bad_dicts(
@@ -170,7 +170,7 @@ def split_bad_dicts(
             good.append(position)
     for name in dict.fromkeys(name for position in good for name in rows[position] if name not in schema.names):
         values = {position: rows[position][name] for position in good if not is_missing(rows[position].get(name))}
-        field = _new_field(name, list(values.values()))
+        field = new_field(name, list(values.values()))
         refusals = {position: _refusal(value, field, discovery) for position, value in values.items()}
         bad += [Rejected(position, reason) for position, reason in refusals.items() if reason]
         good = [position for position in good if not refusals.get(position)]
@@ -221,8 +221,8 @@ def _lacking(row: Mapping[str, Any], needed: Needed, schema: pa.Schema) -> str |
     ):
         for name in names:
             if name not in row:
-                return unknown_column(row, schema) or f'the dict lacks {kind} "{name}"{instead}'
-    if lacking := [f'"{name}"' for name in needed.whole_row if name not in row]:
+                return unknown_column(row, schema) or f"the dict lacks {kind} {in_quotes(name)}{instead}"
+    if lacking := [in_quotes(name) for name in needed.whole_row if name not in row]:
         columns, they, them = ("column", "it", "it") if len(lacking) == 1 else ("columns", "they", "them")
         return unknown_column(row, schema) or (
             f"the dict lacks {columns} {', '.join(lacking)}; an upsert replaces the whole row, so {they} would become "
@@ -252,27 +252,13 @@ def _column(values: list[Any], name: str, schema: pa.Schema, place: str) -> pa.A
     if index >= 0:
         return to_array(values, schema.field(index), place=place)
     # The engine knows whether it is a dimension that is new, or a mistake, for which it has a better name.
-    try:
-        return pa.array(values)
-    except NO_ARROW_FORM:
-        raise InvalidArgumentError(f"new column {in_quotes(name)}: {no_common_type(values)}") from None
-
-
-def _new_field(name: str, values: list[Any]) -> pa.Field:
-    """The column that values make; the table keeps integers and floats of new columns in 64 bits."""
-    try:
-        kind = pa.array(values).type
-    except NO_ARROW_FORM:
-        kind = pa.array(values[:1]).type
-    if pa.types.is_integer(kind) and kind != pa.uint64():
-        kind = pa.int64()
-    return pa.field(name, pa.float64() if pa.types.is_floating(kind) else kind)
+    return new_array(values, name, place=place)
 
 
 def _refusal(value: Any, field: pa.Field, discovery: Discovery | None) -> str | None:
     """Return why ``value`` is none of the new dimension ``field``."""
     if discovery and field.name in discovery.metrics:
-        return f'dimension "{field.name}" has the name of a metric; rename it'
+        return f"dimension {in_quotes(field.name)} has the name of a metric; rename it"
     if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
         return (
             f"new column {in_quotes(field.name)} has type {type_name(field.type)}, which a dimension cannot have; "

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from drillcore.arrow_data import is_arrow, is_pandas, refuse_column
+from drillcore.arrow_data import check_rows, is_arrow, is_pandas
 from drillcore.data import AppendResult, Rejected, is_dicts, to_arrow
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, LoadError
 from drillcore.names import in_quotes
@@ -101,10 +101,10 @@ class Loader:
             if isinstance(item, pa.RecordBatch):
                 self._add(item)
             else:
-                # Dicts are judged one by one where rows may be left out, which `append` does.
+                # Dicts, and frames with objects, are judged one by one where rows may be left out, which `append` does.
                 self._flush()
                 for first in range(0, len(item), self._chunk_rows):
-                    rows = item[first : first + self._chunk_rows]
+                    rows = item if is_pandas(item) else item[first : first + self._chunk_rows]
                     self._commit(rows, len(rows))
         self._flush()
         lsn = lsn_without_rows() if self._lsn is None else self._lsn
@@ -178,8 +178,8 @@ class Loader:
         return f"{self._stored:,} rows were loaded before the error"
 
 
-def pieces(stream: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[pa.RecordBatch | list[Any] | tuple[Any, ...]]:
-    """Return what ``stream`` gives, as record batches and lists of dicts.
+def pieces(stream: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[Any]:
+    """Return what ``stream`` gives, as record batches, lists of dicts and frames.
 
     Raises
     ------
@@ -213,14 +213,22 @@ def is_scanner(data: Any) -> bool:
 
 
 def batches(data: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[Any]:
-    """Return rows as record batches, as few of them in memory as their source allows; dicts as they are."""
-    refuse_column("stream", data)
+    """Return rows as record batches, as few of them in memory as their source allows.
+
+    Dicts are returned as they are, and so are frames of objects that do not all fit.
+    """
+    check_rows("stream", data)
     if is_dicts(data) or isinstance(data, pa.RecordBatch):
         yield data
     elif is_pandas(data):
         # A slice at a time: the Arrow form of the whole frame may not fit beside it.
         for first in range(0, len(data), chunk_rows):
-            yield from to_arrow(data.iloc[first : first + chunk_rows], schema).to_batches()
+            part = data.iloc[first : first + chunk_rows]
+            try:
+                rows = to_arrow(part, schema).to_batches()
+            except Error:
+                rows = [part]  # an append finds the rows that do not fit
+            yield from rows
     elif isinstance(data, Rows):
         yield from data.batches()
     elif is_scanner(data):

@@ -14,9 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.arrow_data import from_pandas, is_pandas
+from drillcore.arrow_data import is_pandas
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.names import check_encodable, check_no_nul, in_quotes, shown
+from drillcore.pandas_frame import from_pandas
 
 TYPE_NAMES: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
@@ -151,7 +152,7 @@ def _schema_of(data: Any) -> pa.Schema:
     if isinstance(data, pa.Schema):
         return data
     if is_pandas(data):
-        return from_pandas(data).schema
+        return from_pandas(data, pa.schema([])).schema
     if isinstance(schema := getattr(data, "schema", None), pa.Schema):
         return schema
     try:

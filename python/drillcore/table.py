@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from drillcore.altering import Altering
+from drillcore.arrow_data import is_pandas
 from drillcore.data import (
     AppendResult,
     DeleteResult,
@@ -19,6 +20,7 @@ from drillcore.data import (
     UpdateResult,
     is_dicts,
     split_bad_dicts,
+    split_bad_rows,
     to_arrow,
 )
 from drillcore.duration import duration_text
@@ -101,7 +103,7 @@ class Table(Altering, Reads):
         data
             Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts. A dict may lack nullable columns, but
             not key columns: use ``None`` for null. In a rollup table, it may lack dimensions that were discovered or
-            added.
+            added. In a pandas frame, NaN is null, too; its columns of Python objects are taken as values of dicts are.
         on_error
             ``"raise"`` appends everything or nothing. ``"skip"`` appends the rows that fit and reports the others,
             including dicts with an unknown column or without one that an upsert needs. If dicts have values of
@@ -145,7 +147,7 @@ class Table(Altering, Reads):
             if appended is None:
                 appended = self._native.append(self._to_arrow(data, fill_nulls), skip, fill_nulls)
         except (InvalidArgumentError, InvalidTypeError, NotFoundError):
-            if not skip or not is_dicts(data):
+            if not skip or not (is_dicts(data) or is_pandas(data)):
                 raise
             return self._append_good(data, fill_nulls)
         rows, rejected, lsn = appended
@@ -393,8 +395,8 @@ class Table(Altering, Reads):
             return UpdateResult(*self._native.update_selected(self._selection(between, closed, None, where), values))
         if names := [name for name in values.schema.names if name in self.key]:
             raise InvalidArgumentError(
-                f'set: "{names[0]}" is a key column, and updates cannot change keys; delete the row and append it with '
-                "the new key"
+                f"set: {in_quotes(names[0])} is a key column, and updates cannot change keys; delete the row and "
+                "append it with the new key"
             )
         arrays = many_keys(keys, self._key_columns())
         return self._update([keys_with_values(arrays, self.key, values)], missing)
@@ -426,7 +428,7 @@ class Table(Altering, Reads):
         for stats in json.loads(self._database.stats())["tables"]:
             if stats["name"] == self.name:
                 return stats
-        raise NotFoundError(f'table "{self.name}" was dropped; create it again, or use another table')
+        raise NotFoundError(f"table {in_quotes(self.name)} was dropped; create it again, or use another table")
 
     def __repr__(self) -> str:
         if self._is_gone():
@@ -460,10 +462,14 @@ class Table(Altering, Reads):
         return False
 
     def _append_good(self, data: Any, fill_nulls: bool) -> AppendResult:
-        """Append the dicts that convert; the engine judges the rest of what makes a row fit."""
-        discovery = Discovery(self.schema.names) if self._native.discovers else None
-        good, bad, schema = split_bad_dicts(data, self.append_schema, self._needed(fill_nulls), discovery)
-        arrow = to_arrow([data[position] for position in good], schema)
+        """Append the rows that convert; the engine judges the rest of what makes a row fit."""
+        if is_pandas(data):
+            good, bad = split_bad_rows(data, self.append_schema)
+            arrow = self._to_arrow(data.iloc[good], fill_nulls)
+        else:
+            discovery = Discovery(self.schema.names) if self._native.discovers else None
+            good, bad, schema = split_bad_dicts(data, self.append_schema, self._needed(fill_nulls), discovery)
+            arrow = to_arrow([data[position] for position in good], schema)
         rows, rejected, lsn = self._native.append(arrow, True, fill_nulls)
         bad += [Rejected(good[row], reason) for row, reason in rejected]
         return AppendResult(rows, sorted(bad, key=lambda each: each.row), lsn)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drillcore import _native
-from drillcore.data import to_arrow
+from drillcore.arrow_data import is_pandas
+from drillcore.data import split_bad_rows, to_arrow
 from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.writer import Writer, whole
@@ -127,10 +128,20 @@ class TableWriter(Writer):
                     return
 
     def _add_arrow(self, data: Any) -> None:
-        batch = whole(to_arrow(data, self._table.append_schema))
-        rejected = self._add_parts([(self._name, batch)])
-        if rejected:
+        schema, failed = self._table.append_schema, []
+        try:
+            batch = whole(to_arrow(data, schema))
+        except (InvalidArgumentError, InvalidTypeError):
+            if not self._skip or not is_pandas(data):
+                raise
+            good, bad = split_bad_rows(data, schema)
+            batch = whole(to_arrow(data.iloc[good], schema))
+            rows = data.iloc[[one.row for one in bad]].to_dict("records")
+            failed = [FailedRow(self._name, row, one.reason) for row, one in zip(rows, bad, strict=True)]
+        if rejected := self._add_parts([(self._name, batch)]):
             rows = batch.take([row for _, row, _ in rejected]).to_pylist()
             reasons = [reason for _, _, reason in rejected]
+            failed += [FailedRow(self._name, *pair) for pair in zip(rows, reasons, strict=True)]
+        if failed:
             with self._lock:
-                self._note_failed([FailedRow(self._name, *pair) for pair in zip(rows, reasons, strict=True)])
+                self._note_failed(failed)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from drillcore.cells import to_array
 from drillcore.data import Needed, is_dicts, to_arrow
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import shown, unknown_name
+from drillcore.names import in_quotes, shown, unknown_name
 from drillcore.writer import whole
 
 MISSING = ("error", "skip", "insert")
@@ -24,7 +24,7 @@ def rows_to_update(rows: Any, schema: pa.Schema, key: Sequence[str]) -> list[Any
         given = to_arrow(rows, schema, needed)
         # A stream is read once, and an update is one commit, so that all of it is held anyway.
         arrow = given if isinstance(getattr(given, "schema", None), pa.Schema) else whole(given)
-        if absent := [f'"{name}"' for name in key if name not in arrow.schema.names]:
+        if absent := [in_quotes(name) for name in key if name not in arrow.schema.names]:
             if unknown := [name for name in arrow.schema.names if name not in schema.names]:
                 raise unknown_name("column", unknown[0], schema.names)
             columns, them = ("column", "it") if len(absent) == 1 else ("columns", "them")
@@ -35,7 +35,8 @@ def rows_to_update(rows: Any, schema: pa.Schema, key: Sequence[str]) -> list[Any
     for position, row in enumerate(rows):
         if lacking := next((name for name in key if name not in row), None):
             raise InvalidArgumentError(
-                f'row {position}: the dict lacks key column "{lacking}"; add it, so that the update finds its row'
+                f"row {position}: the dict lacks key column {in_quotes(lacking)}; add it, so that the update finds its "
+                "row"
             )
     return [to_arrow(list(alike), schema, needed) for _, alike in groupby(rows, key=lambda row: frozenset(row))]
 

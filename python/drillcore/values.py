@@ -7,10 +7,11 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from drillcore.arrow_data import column_of, is_arrow, to_table
+from drillcore.arrow_data import column_of, is_arrow, is_pandas, is_pandas_series, to_table
 from drillcore.cells import is_missing, is_nan, to_array
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.names import check_encodable, in_quotes, shown
+from drillcore.pandas_frame import from_pandas
 from drillcore.type_names import type_name
 
 
@@ -167,11 +168,14 @@ def set_values(names: Any, schema: pa.Schema, set_column: str | None) -> pa.Arra
 
 def _key_columns_of(keys: Any, columns: Sequence[pa.Field]) -> list[pa.Array]:
     """The key columns of Arrow data; the engine casts them where no value changes."""
-    if (column := column_of(keys)) is not None:
+    is_series, column = is_pandas_series(keys), column_of(keys)
+    if is_series or column is not None:
         if len(columns) != 1:
             raise InvalidArgumentError(f"keys: the key has {len(columns)} columns; give a table with all of them")
-        return [_key_column(column, columns[0])]
-    table = to_table("keys", keys)
+        if column is not None:
+            return [_key_column(column, columns[0])]
+        keys = keys.to_frame(columns[0].name)
+    table = from_pandas(keys, pa.schema(columns)) if is_pandas(keys) else to_table("keys", keys)
     given = [field for field in columns if field.name in table.column_names]
     for field, expected in zip(given, columns, strict=False):
         if table.column_names.count(field.name) > 1:

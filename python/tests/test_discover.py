@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def test_dicts_bring_columns_of_the_type_of_their_values(hits: drillcore.Table) 
     assert hits.get(1, "a")["n"] == 1
     assert hits.get(1) is None
     assert len(hits.get_many([(1, "a"), (1, "b")])) == 1
-    with pytest.raises(drillcore.InvalidArgumentError, match=r"row 1: 2 is an int, but the values before it"):
+    with pytest.raises(drillcore.InvalidTypeError, match=r'row 1: column "mixed" \(string\): 2 is not a string'):
         hits.append([{"day": 1, "mixed": "a"}, {"day": 1, "mixed": 2}])
     with pytest.raises(drillcore.InvalidArgumentError, match="code"):
         hits.append([{"day": 1, "code": "x"}])
@@ -149,3 +150,50 @@ def test_a_fault_in_another_row_does_not_change_the_type_of_a_new_dimension(hits
     result = hits.append(rows, on_error="skip")
     assert (result.rows, [each.row for each in result.rejected]) == (2, [2])
     assert hits.schema.field("share").type == pa.float64()
+
+
+AT, FINE = dt.datetime(2013, 1, 1, 5), pd.Timestamp(1_001)
+MIXED: dict[str, tuple[list[Any], str]] = {
+    "a date and a time of it": ([dt.date(2013, 1, 1), AT], "has a time of day"),
+    "a time with a zone": ([AT, AT.replace(tzinfo=dt.timezone.utc)], "has UTC"),
+    "a bool among floats": ([2.5, True], "True is a bool"),
+    "numbers with no common type": ([2**63, -1], "-1 is out of range"),
+    "NaN among texts": (["a", float("nan")], "nan is not a string"),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_values_that_one_dimension_would_change_are_refused_by_row(hits: drillcore.Table, name: str) -> None:
+    values, says = MIXED[name]
+    rows = [{"day": 1, "d": value} for value in values]
+    with pytest.raises((drillcore.InvalidArgumentError, drillcore.InvalidTypeError)) as error:
+        hits.append(rows)
+    assert str(error.value).startswith('row 1: column "d"') and says in str(error.value)
+    result = hits.append(rows, on_error="skip")
+    assert (result.rows, [row.row for row in result.rejected]) == (1, [1])
+    assert says in result.rejected[0].reason
+
+
+HELD: dict[str, tuple[list[Any], str]] = {
+    "nanoseconds": ([FINE, FINE + pd.Timedelta(1)], "timestamp[ns]"),
+    "nanoseconds of numpy": ([np.datetime64(1_001, "ns"), np.datetime64(1_002, "ns")], "timestamp[ns]"),
+    "nanoseconds of pyarrow": (
+        [pa.scalar(1_001, pa.timestamp("ns")), pa.scalar(1_002, pa.timestamp("ns"))],
+        "timestamp[ns]",
+    ),
+    "days of numpy": ([np.datetime64("2013-01-01"), np.datetime64("2013-01-02")], "date32[day]"),
+    "large numbers": ([2**63, 1], "uint64"),
+    "pandas's NA": ([pd.NA, 1], "int64"),
+    "pandas's NaT": ([pd.NaT, AT], "timestamp[us]"),
+    "small numbers of numpy": ([np.int8(1), 2.5], "double"),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_a_new_dimension_tells_its_values_apart(hits: drillcore.Table, name: str) -> None:
+    values, kind = HELD[name]
+    assert hits.append([{"day": 1, "d": value} for value in values]).rows == 2
+    assert (str(hits.schema.field("d").type), len(hits)) == (kind, 2)
+    frame = pd.DataFrame({"day": 1, "d": pd.Series(values, dtype=object)})
+    assert hits.append(frame).rows == 2
+    assert len(hits) == 2

@@ -348,17 +348,17 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "a data frame with a column twice": (
         lambda db, t: t.append(pd.DataFrame([[1, 2]], columns=["flight", "flight"])),
         INVALID,
-        "cannot be converted to Arrow: .*flight",
+        'has two columns "flight"; rename one',
     ),
     "a data frame of anything": (
         lambda db, t: t.append(pd.DataFrame({"flight": [object()]})),
         INVALID,
-        "cannot be converted to Arrow",
+        r"row 0: column .flight. \(int64\): .* is not a number",
     ),
     "a schema of anything": (
         lambda db, t: db.create_table("x", pd.DataFrame({"id": [object()]}), key="id"),
         INVALID,
-        "cannot be converted to Arrow",
+        "row 0: column .id.: .* which Arrow does not support; convert it",
     ),
     "a schema of one column": (lambda db, t: db.create_table("x", pd.Series([1]), key="id"), TYPE, "pyarrow.Schema"),
     "a schema of one type": (lambda db, t: db.create_table("x", pa.int64(), key="id"), TYPE, "pyarrow.Schema"),

@@ -1,0 +1,112 @@
+"""Frames of pandas as Arrow: no value changes on the way.
+
+Columns of Python objects become arrays as values of dicts do, not by the type that pyarrow finds for them, which need
+not hold them all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from drillcore.arrow_data import NO_ARROW_FORM
+from drillcore.cells import refusals, to_array, without_marks
+from drillcore.errors import Error, InvalidArgumentError
+from drillcore.names import check_encodable, check_no_nul, in_quotes
+from drillcore.new_column import new_array, new_field
+
+
+def from_pandas(frame: Any, schema: pa.Schema) -> pa.Table:
+    """Return a pandas data frame as a table. Its index is a label, not a column; NaN is how it writes "no value".
+
+    Objects become values of the columns that ``schema`` has for them.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        If a cell does not fit or has no Arrow form, or two columns have one name.
+    """
+    names = _names(frame)
+    columns = [_column(frame.iloc[:, at], name, schema) for at, name in enumerate(names)]
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def frame_refusals(frame: Any, schema: pa.Schema) -> dict[int, Error]:
+    """Return the errors of the rows with an object that does not fit, by their positions."""
+    found: dict[int, Error] = {}
+    for at, name in enumerate(_names(frame)):
+        series = frame.iloc[:, at]
+        if _holds_objects(series):
+            values = list(series)
+            field = schema.field(name) if name in schema.names else new_field(name, values, nan_is_null=True)
+            for position, error in refusals(values, field, nan_is_null=True).items():
+                found.setdefault(position, error)
+    return found
+
+
+def _names(frame: Any) -> list[str]:
+    names: dict[str, None] = {}
+    for label in frame.columns:
+        name = check_no_nul("column name", check_encodable("column name", str(label)))
+        if name in names:
+            raise InvalidArgumentError(f"the data frame has two columns {in_quotes(name)}; rename one")
+        names[name] = None
+    return list(names)
+
+
+def _column(series: Any, name: str, schema: pa.Schema) -> Any:
+    if not _holds_objects(series):
+        try:
+            return pa.array(series, from_pandas=True)
+        except NO_ARROW_FORM:
+            raise InvalidArgumentError(f"column {in_quotes(name)} {_why_no_form(series.dtype)}") from None
+    field = schema.field(name) if name in schema.names else None
+    if field is not None and _is_category(series.dtype):
+        try:
+            entries = to_array(series.cat.categories.to_numpy(), field, nan_is_null=True)
+        except Error:
+            pass  # of a category that perhaps no row has
+        else:
+            codes = series.cat.codes.to_numpy()
+            return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), entries)
+    objects = series.to_numpy(dtype=object)
+    if (field is None or pa.types.is_string(field.type)) and (texts := _texts(objects)) is not None:
+        return texts
+    if field is None:
+        return new_array(objects, name, place="row", nan_is_null=True)
+    return to_array(objects, field, place="row", nan_is_null=True)
+
+
+def _texts(objects: Any) -> Any:
+    """An array of objects if these are texts and marks of missing values, which most columns of objects are.
+
+    Pyarrow finds a type faster than the types of all objects are looked at, and takes nothing else for texts.
+    """
+    try:
+        found = pa.array(objects, from_pandas=True)
+    except NO_ARROW_FORM:
+        return None
+    if not pa.types.is_string(found.type):
+        return None
+    nulls = objects[found.is_null().to_numpy(zero_copy_only=False)] if found.null_count else []
+    return found if all(value is None for value in without_marks(nulls, nan_is_null=True)) else None
+
+
+def _holds_objects(series: Any) -> bool:
+    """Whether the values of a column are Python objects."""
+    kind = series.dtype.categories.dtype if _is_category(series.dtype) else series.dtype
+    return str(kind) == "object"
+
+
+def _is_category(kind: Any) -> bool:
+    return type(kind).__name__ == "CategoricalDtype"
+
+
+def _why_no_form(kind: Any) -> str:
+    if type(kind).__name__ == "SparseDtype":
+        return "is sparse, which Arrow does not support; use .sparse.to_dense() of it"
+    if not getattr(kind, "isnative", True):
+        native = kind.newbyteorder("=").name
+        return f"has numbers in the byte order of other machines; use .astype({native!r}) of it"
+    return f"has the type {kind}, which Arrow does not support; convert it, or leave it out"
