@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
+from drillcore.names import in_quotes
 
 NO_ARROW_FORM = (ValueError, TypeError, ArithmeticError, NotImplementedError)
 """What pyarrow raises of values that it has no array for; its own exceptions derive from these."""
@@ -37,6 +38,41 @@ def _is_of(package: str, name: str, data: Any) -> bool:
     return any(kind.__name__ == name and kind.__module__.split(".")[0] == package for kind in type(data).__mro__)
 
 
+def check_polars(frame: Any) -> None:
+    """Refuse a polars data frame with a column that has no Arrow form which says its values.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a column has Python objects, of which polars hands over their addresses, or a type that pyarrow lacks.
+    """
+    for name, kind in frame.schema.items():
+        if _has_objects(kind):
+            raise InvalidArgumentError(
+                f"column {in_quotes(name)} has the polars type {kind}, which has no Arrow form; give the rows as "
+                "dicts, with frame.to_dicts()"
+            )
+    try:
+        pa.table(frame.clear())
+    except NO_ARROW_FORM:
+        for name, kind in frame.schema.items():
+            try:
+                pa.table(frame.select(name).clear())
+            except NO_ARROW_FORM:
+                raise InvalidArgumentError(
+                    f"column {in_quotes(name)} has the polars type {kind}, which pyarrow cannot read; cast it to "
+                    "another type, such as Int64, or give the rows as dicts, with frame.to_dicts()"
+                ) from None
+
+
+def _has_objects(kind: Any) -> bool:
+    """Whether values of a polars type are, or have, Python objects."""
+    if str(kind) == "Object":
+        return True
+    inner = [each.dtype for each in getattr(kind, "fields", [])] + [getattr(kind, "inner", None)]
+    return any(each is not None and _has_objects(each) for each in inner)
+
+
 def column_of(data: Any) -> pa.ChunkedArray | None:
     """Return Arrow data that is one column, such as a series, as an Arrow column, and ``None`` for rows.
 
@@ -50,6 +86,7 @@ def column_of(data: Any) -> pa.ChunkedArray | None:
     elif isinstance(data, pa.ChunkedArray):
         column = data
     elif _is_of("polars", "Series", data):
+        check_polars(data.to_frame())
         column = pa.chunked_array(data)
     else:
         return None
@@ -63,7 +100,11 @@ def check_rows(argument: str, data: Any) -> None:
     ------
     InvalidTypeError
         If ``data`` is an Arrow array or a series, but not of structs.
+    InvalidArgumentError
+        If it is a polars data frame that has no Arrow form.
     """
+    if is_polars(data):
+        check_polars(data)
     if is_pandas_series(data) or column_of(data) is not None:
         raise InvalidTypeError(
             f"{argument}: a {type(data).__name__} is one column without a name; "

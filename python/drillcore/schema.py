@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.arrow_data import is_pandas
+from drillcore.arrow_data import check_polars, is_pandas, is_polars
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.names import check_encodable, check_no_nul, in_quotes, shown
 from drillcore.pandas_frame import from_pandas
@@ -153,6 +153,8 @@ def _schema_of(data: Any) -> pa.Schema:
         return data
     if is_pandas(data):
         return from_pandas(data, pa.schema([])).schema
+    if is_polars(data):
+        check_polars(data)
     if isinstance(schema := getattr(data, "schema", None), pa.Schema):
         return schema
     try:

@@ -188,3 +188,24 @@ def test_a_time_beyond_the_key_is_refused_in_our_own_words() -> None:
     for call in (lambda: table.get(far), lambda: table.get_many([far]), lambda: table.count(between=(far, None))):
         with pytest.raises(drillcore.InvalidArgumentError, match="out of range of a timestamp in us"):
             call()
+
+
+@pytest.mark.parametrize("call", ["append", "load", "update", "get_many", "create"])
+def test_objects_and_large_numbers_of_polars_are_refused(call: str) -> None:
+    db = drillcore.open(":memory:")
+    table = db.create_table("t", {"id": "int64", "x": "binary"}, key="id", merge="upsert")
+    calls = {
+        "append": table.append,
+        "load": table.load,
+        "update": lambda data: table.update(data, missing="insert"),
+        "get_many": table.get_many,
+        "create": lambda data: db.create_table("new", data, key="id"),
+    }
+    objects = pl.DataFrame({"id": [1], "x": pl.Series([b"a"], dtype=pl.Object)})
+    with pytest.raises(drillcore.InvalidArgumentError, match=r'column "x" has the polars type Object.* dicts'):
+        calls[call](objects)
+    wide = pl.DataFrame({"id": pl.Series([1], dtype=pl.Int128)})
+    with pytest.raises(drillcore.InvalidArgumentError, match=r'column "id" has the polars type Int128.* Int64'):
+        calls[call](wide)
+    assert len(table) == 0
+    assert table.append(objects.to_dicts()).rows == table.append(wide.to_dicts(), fill_nulls=True).rows == 1
