@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from drillcore.arrow_data import NO_ARROW_FORM
-from drillcore.cells import is_missing
+from drillcore.cells import is_missing, to_array
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.names import check_encodable, check_name, in_quotes, shown
+from drillcore.new_column import type_of
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 """The values of ``?`` as a list, or those of ``$name`` as a dict."""
@@ -83,7 +84,7 @@ def _of_python(name: str, value: Any) -> pa.Array:
             raise InvalidArgumentError(f"{name}: {shown(value)} is not a finite decimal; use a float")
         return pa.array([value])
     if isinstance(value, dt.date | dt.time | dt.timedelta):
-        return pa.array([value])
+        return to_array([value], pa.field(name, type_of([value])))
     if isinstance(value, list | tuple | set | frozenset):
         kind = type(value).__name__
         raise InvalidTypeError(f"{name}: {shown(value)} is a {kind}; use one placeholder for each value")

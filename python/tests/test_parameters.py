@@ -155,3 +155,15 @@ def test_what_is_no_value_of_sql_is_refused(db: Any, parameters: Any, kind: type
     with pytest.raises(kind, match=message) as caught:
         db.sql("select 1", parameters)
     assert isinstance(caught.value, drillcore.Error)
+
+
+def test_a_parameter_keeps_its_nanoseconds() -> None:
+    with drillcore.open(":memory:") as db:
+        fine = pd.Timestamp(1_001)
+        table = db.create_table("t", {"at": "timestamp[ns]"}, key="at")
+        table.append([{"at": fine}, {"at": fine.floor("us")}])
+        for value in (fine, fine.to_datetime64(), pa.scalar(fine.value, pa.timestamp("ns"))):
+            assert db.sql("select count(*) as n from t where at = ?", [value]).arrow()["n"].to_pylist() == [1]
+        far = db.sql("select ? as at, ? as lasts", [fine.tz_localize("Europe/Oslo"), pd.Timedelta(1_001)]).arrow()
+        assert far["at"].type == pa.timestamp("ns", "Europe/Oslo")
+        assert far["lasts"].cast(pa.int64()).to_pylist() == [1_001]
