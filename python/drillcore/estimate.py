@@ -16,6 +16,7 @@ from drillcore.figures import check_count, check_positive
 from drillcore.interval_drawing import Interval, axis_of, drawings, plot_intervals
 from drillcore.names import check_encodable, check_name, shown
 from drillcore.notebook import Html, html_table, text
+from drillcore.pandas_frame import to_pandas
 from drillcore.rows import require
 
 if TYPE_CHECKING:
@@ -169,9 +170,9 @@ class Estimate:
         return pa.Table.from_batches([pa.record_batch(self._native.batch())])
 
     def df(self) -> pandas.DataFrame:
-        """Return :meth:`arrow` as a pandas data frame."""
+        """Return :meth:`arrow` as a pandas data frame, as :meth:`Rows.df <drillcore.rows.Rows.df>` does."""
         require("pandas")
-        return self.arrow().to_pandas()
+        return to_pandas(self.arrow())
 
     def __repr__(self) -> str:
         lines = []

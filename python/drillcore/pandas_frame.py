@@ -1,4 +1,4 @@
-"""Frames of pandas as Arrow: no value changes on the way.
+"""Frames of pandas as Arrow, and Arrow as frames of pandas: no value changes on the way.
 
 Columns of Python objects become arrays as values of dicts do, not by the type that pyarrow finds for them, which need
 not hold them all.
@@ -6,7 +6,7 @@ not hold them all.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,6 +15,9 @@ from drillcore.cells import refusals, to_array, without_marks
 from drillcore.errors import Error, InvalidArgumentError
 from drillcore.names import check_encodable, check_no_nul, in_quotes
 from drillcore.new_column import new_array, new_field
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def from_pandas(frame: Any, schema: pa.Schema) -> pa.Table:
@@ -43,6 +46,34 @@ def frame_refusals(frame: Any, schema: pa.Schema) -> dict[int, Error]:
             for position, error in refusals(values, field, nan_is_null=True).items():
                 found.setdefault(position, error)
     return found
+
+
+def to_pandas(table: pa.Table) -> pandas.DataFrame:
+    """Return a table as a pandas data frame, where whole numbers stay whole numbers.
+
+    Columns of them that have nulls get the nullable type of their width, such as ``Int64``: pyarrow makes floats of
+    them, which not all numbers fit.
+    """
+    import pandas
+
+    types = {kind: pandas.api.types.pandas_dtype(name) for kind, name in _NULLABLE.items()}
+    frame = table.to_pandas()
+    for at, column in enumerate(table.columns):
+        if column.null_count and column.type in types:
+            frame.isetitem(at, column.to_pandas(types_mapper=types.get))
+    return frame
+
+
+_NULLABLE = {
+    pa.int8(): "Int8",
+    pa.int16(): "Int16",
+    pa.int32(): "Int32",
+    pa.int64(): "Int64",
+    pa.uint8(): "UInt8",
+    pa.uint16(): "UInt16",
+    pa.uint32(): "UInt32",
+    pa.uint64(): "UInt64",
+}
 
 
 def _names(frame: Any) -> list[str]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, MissingPackageError, StreamConsumedError
 from drillcore.names import listed, shown
 from drillcore.notebook import escaped, html_table, muted, text, text_table
+from drillcore.pandas_frame import to_pandas
 from drillcore.progress import check_progress, counted, rows_shown
 from drillcore.row_files import check_compression, packing, write_csv, write_ipc, write_parquet
 from drillcore.whole_file import check_target
@@ -96,9 +97,21 @@ class Rows:
         return pa.Table.from_batches(list(self.batches()), schema=self._schema)
 
     def df(self) -> pandas.DataFrame:
-        """Return all rows as a pandas data frame."""
+        """Return all rows as a pandas data frame.
+
+        Columns of whole numbers keep their type. Those with nulls get pandas's nullable type of the same width, such as
+        ``Int64``, because the floats that pandas would otherwise use cannot hold all whole numbers.
+
+        Examples
+        --------
+        >>> t = drillcore.open(":memory:").create_table("t", {"id": "int64", "n": "int64"}, key="id")
+        >>> _ = t.append([{"id": 1, "n": 2**53 + 1}, {"id": 2, "n": None}])
+        >>> frame = t.scan().df()
+        >>> [str(kind) for kind in frame.dtypes], int(frame["n"][0])
+        (['int64', 'Int64'], 9007199254740993)
+        """
         require("pandas")
-        return self.arrow().to_pandas()
+        return to_pandas(self.arrow())
 
     def pl(self) -> polars.DataFrame:
         """Return all rows as a polars data frame."""

@@ -163,3 +163,45 @@ def test_keys_of_objects_are_values_of_the_key() -> None:
     assert len(table.get_many(keys)) == len(table.get_many(keys.to_frame("at"))) == 1
     with pytest.raises(InvalidTypeError):
         table.get_many(pd.Series([DAY], dtype=object))
+
+
+def test_whole_numbers_with_nulls_come_back_as_they_are() -> None:
+    kinds = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+    db = drillcore.open(":memory:")
+    table = db.create_table("t", {"id": "int64", **{str(kind): kind for kind in kinds}}, key="id")
+    most = {str(kind): 2 ** (kind.bit_width - pa.types.is_signed_integer(kind)) - 1 for kind in kinds}
+    table.append([{"id": 1, **most}, {"id": 2}])
+    frame = table.scan().df()
+    assert [str(kind) for kind in frame.dtypes[1:]] == [
+        str(kind).replace("int", "Int").replace("u", "U") for kind in kinds
+    ]
+    assert frame["id"].dtype == np.int64
+    assert {name: frame[name][0] for name in most} == most
+    assert table.scan(where="id = 1").df().dtypes["uint64"] == np.uint64
+    again = db.create_table("again", table.schema, key="id")
+    again.append(frame)
+    assert again.scan().arrow() == table.scan().arrow()
+    sums = db.sql("select id, sum(int64) as total from t group by id").df()
+    assert [str(kind) for kind in sums.dtypes] == ["int64", "Int64"]
+
+
+def test_rows_of_all_types_come_back_from_a_frame() -> None:
+    kinds = {
+        "id": "int64",
+        "n": "int64",
+        "x": "float64",
+        "ok": "bool",
+        "name": "string",
+        "raw": "binary",
+        "day": "date32",
+        "at": "timestamp[ns, Europe/Oslo]",
+        "seconds": "timestamp[s]",
+        "price": pa.decimal128(10, 2),
+        "tags": "list<string>",
+    }
+    values = [1, 2**53 + 1, 0.5, True, "é", b"\xff", DAY, FINE.tz_localize("UTC"), AT, Decimal("1.50"), ["a", None]]
+    db = drillcore.open(":memory:")
+    tables = [db.create_table(name, kinds, key="id") for name in "ab"]
+    tables[0].append([dict(zip(kinds, values, strict=True)), {"id": 2}])
+    tables[1].append(tables[0].scan().df())
+    assert tables[1].scan().arrow() == tables[0].scan().arrow()

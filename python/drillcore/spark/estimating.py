@@ -19,6 +19,7 @@ from drillcore.estimate import Aggregates, By, parse_aggregates, parse_by
 from drillcore.figures import check_confidence, check_count, check_seed
 from drillcore.names import shown, unknown_name
 from drillcore.notebook import figure, text
+from drillcore.pandas_frame import to_pandas
 from drillcore.rows import require
 from drillcore.spark.allocation import split_seed
 from drillcore.spark.asking import on_cluster, one_by_one
@@ -98,9 +99,9 @@ class UnionEstimate:
         return table.append_column("sampled", pa.array([each.drawn for each in drawn], pa.int64()))
 
     def df(self) -> pandas.DataFrame:
-        """Return :meth:`arrow` as a pandas data frame."""
+        """Return :meth:`arrow` as a pandas data frame, as :meth:`Rows.df <drillcore.rows.Rows.df>` does."""
         require("pandas")
-        return self.arrow().to_pandas()
+        return to_pandas(self.arrow())
 
     def __repr__(self) -> str:
         facts = "exact" if self.exact else f"{self.confidence:.0%} intervals ({self.method})"
