@@ -262,7 +262,7 @@ def test_only_a_missing_or_empty_folder_becomes_a_collection(tmp_path: Path) -> 
         db.create_table("t", {"id": "int64"}, key="id")
     with pytest.raises(drillcore.InvalidArgumentError, match="is a database and is not a collection"):
         check_folder(str(tmp_path / "db"))
-    with pytest.raises(drillcore.InvalidArgumentError, match=r"lies in the database .*db'"):
+    with pytest.raises(drillcore.InvalidArgumentError, match=r'lies in the database ".*db"'):
         check_folder(str(tmp_path / "db" / "deeper" / "folder"))
     with pytest.raises(drillcore.InvalidArgumentError, match="has db and is not a collection"):
         check_folder(str(tmp_path))
@@ -280,7 +280,7 @@ def test_no_collection_lies_in_another(tmp_path: Path) -> None:
     for committed in (False, True):
         for each in inner:
             with pytest.raises(
-                drillcore.InvalidArgumentError, match=r"lies in the collection '.*outer'; give a directory"
+                drillcore.InvalidArgumentError, match=r'lies in the collection ".*outer"; give a directory'
             ):
                 check_folder(each)
         if not committed:

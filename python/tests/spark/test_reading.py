@@ -423,7 +423,7 @@ def test_a_database_of_another_version_is_named_at_the_driver_and_in_a_task(spar
     header[12:16] = crc32c(header[:12]).to_bytes(4, "little")
     manifest.write_bytes(header)
     for act in (frame.count, lambda: reading(spark, paths).load()):
-        with pytest.raises(Exception, match=r"UnsupportedError: .*version 77.*\(in '.*b\.drill'\)") as raised:
+        with pytest.raises(Exception, match=r'UnsupportedError: .*version 77.*\(in ".*b\.drill"\)') as raised:
             act()
         assert "Traceback" not in str(raised.value)
     release(frame)
