@@ -27,5 +27,5 @@ mod tests;
 
 pub use builder::RowsBuilder;
 pub use picked::Picked;
-pub use sizer::{Apart, BlockSizer, Effort, encode, encoded_len, rows_that_fit};
+pub use sizer::{Apart, BlockSizer, Effort, encode, encoded_len, rows_of_block};
 pub use view::{BlockView, value_count};

@@ -1,5 +1,7 @@
 //! The length of a block before it is written, and writing it.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::block::encoder::{ApartInColumn, ColumnEncoder, column_encoder, section_size};
 use crate::block::key_encoder::KeyEncoder;
 use crate::cursor::{put_u32, put_varint, varint_len};
@@ -11,6 +13,9 @@ use crate::rows::Rows;
 const SIZING_STEP: usize = 32;
 /// ... unless their keys and strings are longer: one that is too many is looked at for nothing.
 const SIZING_STEP_BYTES: usize = 64 << 10;
+
+/// As many rows leave less than a fifth of their page free.
+const NARROW_ROWS: usize = 4;
 
 /// What of some rows' values is not in their blocks, but named there.
 #[derive(Debug, Clone, Copy, Default)]
@@ -113,14 +118,23 @@ impl<'a> BlockSizer<'a> {
     }
 }
 
-/// How many rows from `from` on fit in a block of `budget` bytes; at least one, which may be
-/// larger than the budget.
+/// How many rows from `from` on the next block has, where a page has room for `page` bytes of it; at least one, which may be
+/// larger. These are the rows that fit one page, unless there are fewer than four: what such rows leave free of their
+/// page may be half of it, so they get as many pages as it takes to come near the least bytes per row, up to `pages_max`.
 ///
 /// O(rows taken * columns).
-pub fn rows_that_fit(rows: &Rows, from: usize, effort: Effort<'_>, budget: usize) -> usize {
+pub fn rows_of_block(
+    rows: &Rows,
+    from: usize,
+    effort: Effort<'_>,
+    page: usize,
+    pages_max: usize,
+) -> usize {
     assert!(from < rows.len(), "row {from} of {}", rows.len());
     let mut sizer = BlockSizer::new(rows, from, effort);
-    let mut start = from;
+    // Of one page, of two and so on, as far as they are known.
+    let mut fitting: SmallVec<[usize; 4]> = smallvec![rows.len() - from; pages_max];
+    let (mut known, mut start) = (0, from);
     while start < rows.len() {
         let mut end = rows.len().min(start + SIZING_STEP);
         while end - start > 1 && rows.string_bytes_in(start..end) > SIZING_STEP_BYTES {
@@ -128,13 +142,31 @@ pub fn rows_that_fit(rows: &Rows, from: usize, effort: Effort<'_>, budget: usize
         }
         let mut sizes = [sizer.preamble_len(); SIZING_STEP];
         sizer.extend(end, &mut sizes);
-        // The first size that is too large ends the block: sizes rise, but for a byte at times.
-        if let Some(over) = sizes[..end - start].iter().position(|size| *size > budget) {
-            return (start + over - from).max(1);
+        for (at, size) in sizes[..end - start].iter().enumerate() {
+            // The first size that is too large ends the block: sizes rise, but for a byte at times.
+            while known < pages_max && *size > (known + 1) * page {
+                fitting[known] = start + at - from;
+                known += 1;
+                if fitting[0] >= NARROW_ROWS {
+                    return fitting[0];
+                }
+            }
+            if known == pages_max {
+                return rows_of_few_pages(&fitting).max(1);
+            }
         }
         start = end;
     }
-    rows.len() - from
+    rows_of_few_pages(&fitting).max(1)
+}
+
+/// Of the numbers of rows that fit one page, two and so on, that of the fewest pages whose bytes per row are at most a
+/// quarter more than the least there are.
+fn rows_of_few_pages(fitting: &[usize]) -> usize {
+    let pages_per_row = |(at, rows): (usize, &usize)| (at + 1) as f64 / *rows as f64;
+    let least = fitting.iter().enumerate().map(pages_per_row).fold(f64::INFINITY, f64::min);
+    let is_near = |of: &(usize, &usize)| pages_per_row(*of) <= 1.25 * least;
+    fitting.iter().enumerate().find(is_near).map_or(0, |(_, rows)| *rows)
 }
 
 /// Appends the block of the rows `from..to`, which hold all columns. What lies apart is that of all rows, or nothing.

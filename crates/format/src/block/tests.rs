@@ -175,14 +175,21 @@ proptest! {
     }
 
     #[test]
-    fn as_many_rows_are_taken_as_fit_the_budget(
+    fn a_block_has_the_rows_that_fit_one_page_or_of_wide_rows_a_few(
         (_, rows, from, _) in any_rows(), effort in any_effort(),
-        budget in 0..3000usize,
+        page in 1..3000usize, pages_max in 1..6usize,
     ) {
-        let taken = rows_that_fit(&rows, from, effort, budget);
-        prop_assert!(taken == 1 || encoded_len(&rows, from, from + taken, effort) <= budget);
-        if from + taken < rows.len() {
-            prop_assert!(encoded_len(&rows, from, from + taken + 1, effort) > budget);
+        let taken = rows_of_block(&rows, from, effort, page, pages_max);
+        let pages_of = |taken| encoded_len(&rows, from, from + taken, effort).div_ceil(page);
+        let fitting = |pages| (1..=rows.len() - from).take_while(|taken| pages_of(*taken) <= pages).count();
+        prop_assert!(taken == 1 || pages_of(taken) <= pages_max);
+        if fitting(1) >= 4 {
+            prop_assert_eq!(taken, fitting(1));
+        }
+        let per_row = |taken: usize| pages_of(taken) as f64 / taken as f64;
+        for pages in 1..=pages_max {
+            let other = fitting(pages).max(1);
+            prop_assert!(fitting(1) >= 4 || per_row(taken) <= 1.25 * per_row(other));
         }
     }
 

@@ -32,8 +32,10 @@ use crate::segments::extents_writer::LongValues;
 use crate::segments::streams_writer::{StreamsWriter, StringsOfBlocks};
 use crate::segments::weights::weights_of;
 
-/// Encoded bytes of a block, so that it fills one page.
+/// Encoded bytes of a block that fills one page.
 const BLOCK_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
+/// The most pages of a block of more than one row: what a read of one row takes at most where rows have hundreds of columns.
+const BLOCK_PAGES: usize = 4;
 /// An index page is closed at this size, so that the last block's entry still fits into one page.
 const INDEX_PAGE_BYTES: usize = PAGE_BYTES - HEADER_BYTES - 80;
 /// An index page is closed, too, when this many bytes of blocks wait for it: those of rows that have a block, or many, each. Of others
@@ -64,6 +66,7 @@ pub struct SegmentWriter {
     sets: SetLists,
     streams: StreamsWriter,
     block_bytes: usize,
+    block_pages: usize,
     index_page_bytes: usize,
 }
 
@@ -111,13 +114,14 @@ impl SegmentWriter {
             sets: SetLists::new(indexed, layout),
             streams: StreamsWriter::new(layout),
             block_bytes: BLOCK_BYTES,
+            block_pages: BLOCK_PAGES,
             index_page_bytes: INDEX_PAGE_BYTES,
         })
     }
 
     /// Closes blocks and index pages at other sizes than usual: for tests, in which a few rows are to make many pages.
     pub fn with_page_bytes(self, block_bytes: usize, index_page_bytes: usize) -> SegmentWriter {
-        SegmentWriter { block_bytes, index_page_bytes, ..self }
+        SegmentWriter { block_bytes, block_pages: 1, index_page_bytes, ..self }
     }
 
     /// Gives the segment no lists of sets, if there are several so far: a pass over its set column makes them later.
@@ -162,7 +166,7 @@ impl SegmentWriter {
                 compressed: &is_compressed,
                 extents: &long.references,
             });
-            let most = block::rows_that_fit(rows, from, effort, self.block_bytes);
+            let most = block::rows_of_block(rows, from, effort, self.block_bytes, self.block_pages);
             let most = rows_within(&uncompressed_ends, from, most, BLOCK_UNCOMPRESSED_BYTES);
             let to = from + long.rows_within(from, most, BLOCK_EXTENT_BYTES);
             let sum = |units: &Vec<u64>| units[from..to].iter().map(|&unit| u128::from(unit)).sum();
