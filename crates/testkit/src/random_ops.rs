@@ -110,6 +110,9 @@ impl RandomOps {
         };
         let open_max = [2, 5, 1_000][rng.below(3) as usize];
         let mode = ReadMode { direct_io: rng.below(2) == 0, io_uring: rng.below(2) == 0 };
+        // Without a cache, each of some 100,000 reads of one run would wait for the device.
+        let cache_bytes = options.cache_bytes.max(if mode.direct_io { 100_000 } else { 0 });
+        let options = Options { cache_bytes, ..options };
         let lines = vec![format!("{options:?}, {open_max} files at once, {mode:?}")];
         let log = OpLog { seed, lines };
         let files = Files { path, mode, open_max };

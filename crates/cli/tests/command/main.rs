@@ -4,6 +4,10 @@ mod estimate;
 mod export;
 mod files;
 mod ingest;
+#[cfg(target_os = "linux")]
+mod interrupt;
+#[cfg(target_os = "linux")]
+mod memory;
 mod resume;
 mod shell;
 mod ttl;

@@ -15,7 +15,7 @@ use drillcore_sql::{QueryOptions, predicate, query};
 use crate::fixtures::*;
 
 const SEED: u64 = 20;
-const EXPRESSIONS: usize = 250;
+const EXPRESSIONS: usize = 150;
 
 /// `a` and `b` of 64 bits, `c` of 32.
 const ROWS: [(Option<i64>, Option<i64>, Option<i32>); 12] = [

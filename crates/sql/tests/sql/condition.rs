@@ -185,7 +185,7 @@ fn a_scan_shows_what_a_filter_keeps() {
         (&["day", "DepDelay", "place"], "price"),
     ];
     let mut rng = Rng::keyed(11, 0);
-    let conditions = if std::env::var_os("DRILLCORE_LONG").is_some() { 1_000 } else { 60 };
+    let conditions = if std::env::var_os("DRILLCORE_LONG").is_some() { 1_000 } else { 40 };
     let (mut narrowed, mut pruned, mut in_partitions) = (0, 0, 0);
     for (key, set) in keys {
         let db = Database::in_memory(Options::default()).unwrap();

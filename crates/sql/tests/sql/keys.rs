@@ -100,8 +100,13 @@ fn rows_are_in_the_order_of_computed_keys() {
 #[test]
 fn windows_may_compute_all_their_parts() {
     let db = database();
-    for part in KEYS {
-        for key in KEYS {
+    let is_long = std::env::var_os("DRILLCORE_LONG").is_some();
+    for (part_at, part) in KEYS.into_iter().enumerate() {
+        for (key_at, key) in KEYS.into_iter().enumerate() {
+            // Each is seen in six pairs or more at both places in any case.
+            if !is_long && (part_at + key_at) % 3 > 0 {
+                continue;
+            }
             // The same, from columns that are computed before.
             let apart = format!(
                 "select k, count(*) over (partition by p order by c, k) as n, \

@@ -151,7 +151,7 @@ fn what_nulls_make_unknown_is_neither_among_the_values_of_a_query_nor_not() {
         for (query_at, (query, members)) in members.into_iter().enumerate() {
             for (form_at, (form, of_found)) in forms.into_iter().enumerate() {
                 // Each pair of the three is seen in any case.
-                if !is_long && (x_at + query_at + form_at) % 2 == 1 {
+                if !is_long && (x_at + query_at + form_at) % 3 > 0 {
                     continue;
                 }
                 let condition = form.replace("{x}", x).replace("{m}", query);
@@ -182,7 +182,7 @@ fn what_nulls_make_unknown_is_neither_among_the_values_of_a_query_nor_not() {
             }
         }
     }
-    assert!(elsewhere > 200, "little was asked elsewhere: {elsewhere}");
+    assert!(elsewhere > 100, "little was asked elsewhere: {elsewhere}");
     assert!(passing > 1_000, "little was compared");
 }
 

@@ -11,7 +11,7 @@ use drillcore_sql::{QueryOptions, predicate, query};
 
 use crate::fixtures::{self, database_of, rows_of, texts};
 
-const ROWS: i64 = 300;
+const ROWS: i64 = 150;
 
 /// Rows of extreme values of many types.
 fn table() -> (Database, Table) {

@@ -1,8 +1,6 @@
 //! What a file may make the command hold: bounded, whatever it says of itself. Each file is small on disk and
 //! would be gigabytes in memory; the command's peak is measured in a process of its own.
 
-#![cfg(target_os = "linux")]
-
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -119,7 +117,7 @@ fn records_without_an_end_are_refused_by_line_in_bounded_memory() {
 fn one_record_with_a_million_columns_is_refused_in_bounded_memory() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-    let names: String = (0..1_500_000).map(|name| format!("\"{name:07}\":0,")).collect();
+    let names: String = (0..1_000_000).map(|name| format!("\"{name:07}\":0,")).collect();
     write("names.jsonl", &format!("{{{names}\"id\":0}}\n"));
     write("objects.jsonl", &format!("{{\"a\": {{{names}\"b\":0}}, \"id\": 0}}\n"));
     write("first.csv", "id,name\n0,x\n");
