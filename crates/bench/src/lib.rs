@@ -6,49 +6,12 @@
 
 mod error;
 mod arguments;
-mod metric;
-mod report;
-mod event;
-mod workload;
-mod trial;
-mod setup;
-mod machine;
-mod file_pages;
-mod engine;
-mod sqlite;
-mod arriving;
-mod row_objects;
-mod loaded;
-mod incremental;
-mod capped;
-mod pairs;
-mod pair_writers;
-mod ingest;
-mod records;
-mod record_table;
-mod read_peer;
-#[cfg(feature = "redb")]
-mod redb_reads;
-#[cfg(feature = "rocksdb")]
-mod rocksdb_load;
-#[cfg(feature = "rocksdb")]
-mod rocksdb_reads;
+mod figures;
+mod rows;
+mod trials;
+mod tables;
 mod peers;
-mod load;
-mod upserts;
-mod durability;
-mod commits;
-mod reads;
-mod readers;
-mod sets;
-mod sampling;
-mod columns;
-mod ranges;
-mod weights;
-mod beside;
-mod draws;
-mod writer;
-mod cold;
+mod benches;
 
 use std::fs;
 use std::io::{self, Write};
@@ -58,9 +21,13 @@ use std::sync::atomic::AtomicBool;
 pub use arguments::{Arguments, Bench};
 pub use error::{Error, Result};
 
-use crate::machine::machine;
-use crate::report::Circumstances;
-use crate::setup::Setup;
+use crate::benches::{
+    beside, cold, columns, commits, draws, durability, ingest, load, ranges, readers, reads,
+    sampling, sets, upserts, weights, writer,
+};
+use crate::figures::machine::machine;
+use crate::figures::report::Circumstances;
+use crate::trials::setup::Setup;
 
 /// Runs the benches, and writes their tables to `out` and their figures as JSON lines to where the
 /// arguments say. Once `stop` is set, it ends before the next measurement.
