@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from drillcore.duration import check_ttl
+from drillcore.arguments.duration import check_ttl
+from drillcore.arguments.names import check_name
+from drillcore.arrow.schema import parse_type
 from drillcore.errors import InvalidArgumentError
-from drillcore.names import check_name
-from drillcore.progress import check_progress, share_shown
-from drillcore.schema import parse_type
+from drillcore.showing.progress import check_progress, share_shown
 from drillcore.values import set_values
 
 if TYPE_CHECKING:

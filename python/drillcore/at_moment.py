@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from drillcore.arguments.names import check_name, in_quotes, shown
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.moment import Moment
-from drillcore.names import check_name, in_quotes, shown
 from drillcore.splits import Split, split_up
 from drillcore.values import Bounds
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from drillcore import _native
-from drillcore.directory import check_directory
+from drillcore.arguments.directory import check_directory
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.arrow_data import check_rows, is_arrow, is_pandas, is_polars, to_table
-from drillcore.cells import is_missing, to_array
+from drillcore.arguments.names import check_encodable, check_no_nul, in_quotes, shown, unknown_name
+from drillcore.arrow.arrow_data import check_rows, is_arrow, is_pandas, is_polars, to_table
+from drillcore.arrow.cells import is_missing, to_array
+from drillcore.arrow.new_column import new_array, new_field
+from drillcore.arrow.pandas_frame import frame_refusals, from_pandas
+from drillcore.arrow.type_names import type_name
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_encodable, check_no_nul, in_quotes, shown, unknown_name
-from drillcore.new_column import new_array, new_field
-from drillcore.pandas_frame import frame_refusals, from_pandas
-from drillcore.type_names import type_name
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from drillcore import _native
+from drillcore.arguments.directory import check_directory
+from drillcore.arguments.duration import check_ttl
+from drillcore.arguments.figures import check_count, check_timeout
+from drillcore.arguments.names import check_name, check_names, in_quotes, listed, shown
+from drillcore.arguments.positions import from_stored, to_stored
+from drillcore.arguments.rollup import RollupTuple, parse_rollup
+from drillcore.arrow.parameters import Parameters, parse_parameters
+from drillcore.arrow.schema import parse_schema
 from drillcore.at_moment import AtMoment
 from drillcore.backup import BackupResult
 from drillcore.data import AppendResult
 from drillcore.database_writer import DatabaseWriter
-from drillcore.directory import check_directory
-from drillcore.duration import check_ttl
 from drillcore.errors import (
     AlreadyExistsError,
     ClosedError,
@@ -27,16 +33,10 @@ from drillcore.errors import (
     InvalidTypeError,
     StorageFullError,
 )
-from drillcore.figures import check_count, check_timeout
-from drillcore.names import check_name, check_names, in_quotes, listed, shown
-from drillcore.notebook import counted
-from drillcore.overview import tables_html
-from drillcore.parameters import Parameters, parse_parameters
-from drillcore.positions import from_stored, to_stored
-from drillcore.progress import check_progress, share_shown
-from drillcore.rollup import RollupTuple, parse_rollup
 from drillcore.rows import Rows
-from drillcore.schema import parse_schema
+from drillcore.showing.notebook import counted
+from drillcore.showing.overview import tables_html
+from drillcore.showing.progress import check_progress, share_shown
 from drillcore.snapshot import Snapshot
 from drillcore.table import Table
 from drillcore.values import check_text

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drillcore import _native
+from drillcore.arguments.names import in_quotes
 from drillcore.data import to_arrow
 from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow, Shape, Values
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
-from drillcore.names import in_quotes
 from drillcore.writer import Writer, whole
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from drillcore.arguments.names import check_name, in_quotes, unknown_name
 from drillcore.data import Discovery, Rejected, _column, _from_dicts, _lacking, split_bad_dicts
 from drillcore.errors import Error, InvalidArgumentError
-from drillcore.names import check_name, in_quotes, unknown_name
 
 if TYPE_CHECKING:
     from drillcore.table import Table

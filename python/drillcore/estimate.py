@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from drillcore.arguments.figures import check_count, check_positive
+from drillcore.arguments.names import check_encodable, check_name, shown
+from drillcore.arrow.pandas_frame import to_pandas
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.figures import check_count, check_positive
-from drillcore.interval_drawing import Interval, axis_of, drawings, plot_intervals
-from drillcore.names import check_encodable, check_name, shown
-from drillcore.notebook import Html, html_table, text
-from drillcore.pandas_frame import to_pandas
 from drillcore.rows import require
+from drillcore.showing.interval_drawing import Interval, axis_of, drawings, plot_intervals
+from drillcore.showing.notebook import Html, html_table, text
 
 if TYPE_CHECKING:
     import pandas

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from drillcore.arrow_data import check_rows, is_arrow, is_pandas
+from drillcore.arguments.names import in_quotes
+from drillcore.arrow.arrow_data import check_rows, is_arrow, is_pandas
+from drillcore.arrow.schema import plain_type
 from drillcore.data import AppendResult, Rejected, is_dicts, to_arrow
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, LoadError
-from drillcore.names import in_quotes
 from drillcore.rows import Rows
-from drillcore.schema import plain_type
 
 CHUNK_ROWS_MAX = 65_536
 ROW_BYTES = 8_192
@@ -209,7 +209,7 @@ def is_data(data: Any) -> bool:
 
 def is_scanner(data: Any) -> bool:
     """Whether ``data`` is a ``pyarrow.dataset`` scanner or dataset, without importing that module."""
-    return type(data).__module__ in ("pyarrow._dataset", "pyarrow.dataset", "drillcore.arrow_dataset")
+    return type(data).__module__ in ("pyarrow._dataset", "pyarrow.dataset", "drillcore.export.arrow_dataset")
 
 
 def batches(data: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[Any]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from drillcore.arguments.figures import check_count
+from drillcore.arguments.names import check_name, shown
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.figures import check_count
-from drillcore.names import check_name, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from drillcore import _native
+from drillcore.arguments.directory import directory_or_memory
+from drillcore.arguments.figures import check_optional_count, check_threads
+from drillcore.arguments.names import shown
 from drillcore.database import Database
-from drillcore.directory import directory_or_memory
 from drillcore.errors import InvalidArgumentError
-from drillcore.figures import check_optional_count, check_threads
 from drillcore.moment import Moment, check_at
-from drillcore.names import shown
 
 _DURABILITIES = ("none", "os", "fsync")
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
+from drillcore.arguments.figures import check_confidence, check_optional_count, check_seed, check_threads, check_unit
+from drillcore.arguments.names import check_columns
 from drillcore.errors import OutOfRangeError
 from drillcore.estimate import Aggregates, By, Estimate, looks, parse_aggregates, parse_by, parse_stop
-from drillcore.figures import check_confidence, check_optional_count, check_seed, check_threads, check_unit
-from drillcore.lazy import Scan, lazy_frame
-from drillcore.names import check_columns
+from drillcore.export.lazy import Scan, lazy_frame
 from drillcore.rows import Rows
 from drillcore.sample import draw
 from drillcore.sets import Sets
@@ -607,7 +607,7 @@ class Reads(ABC):
         >>> duckdb.sql("select max(delay) from flights where carrier = 'UA'").fetchall()
         [(9.0,)]
         """
-        from drillcore.arrow_dataset import TableDataset
+        from drillcore.export.arrow_dataset import TableDataset
 
         return TableDataset(self.schema, self._pinned_scan())
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from drillcore.arguments.names import listed, shown
+from drillcore.arrow.pandas_frame import to_pandas
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, MissingPackageError, StreamConsumedError
-from drillcore.names import listed, shown
-from drillcore.notebook import escaped, html_table, muted, text, text_table
-from drillcore.pandas_frame import to_pandas
-from drillcore.progress import check_progress, counted, rows_shown
-from drillcore.row_files import check_compression, packing, write_csv, write_ipc, write_parquet
-from drillcore.whole_file import check_target
+from drillcore.export.row_files import check_compression, packing, write_csv, write_ipc, write_parquet
+from drillcore.export.whole_file import check_target
+from drillcore.showing.notebook import escaped, html_table, muted, text, text_table
+from drillcore.showing.progress import check_progress, counted, rows_shown
 
 if TYPE_CHECKING:
     import pandas

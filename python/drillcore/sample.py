@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from drillcore.arguments.figures import check_count, check_seed, check_threads
+from drillcore.arguments.names import check_columns, check_name
 from drillcore.errors import TooFewRowsError
-from drillcore.figures import check_count, check_seed, check_threads
-from drillcore.names import check_columns, check_name
 from drillcore.rows import Rows, Sampling
 
 if TYPE_CHECKING:

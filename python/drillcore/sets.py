@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.notebook import SHOWN_ROWS, counted, html_table, text_table
-from drillcore.notebook import text as cell
+from drillcore.showing.notebook import SHOWN_ROWS, counted, html_table, text_table
+from drillcore.showing.notebook import text as cell
 from drillcore.values import NULL
 
 

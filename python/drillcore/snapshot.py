@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from drillcore.arguments.figures import check_optional_count, check_threads
+from drillcore.arguments.names import check_name, listed
+from drillcore.arrow.parameters import Parameters, parse_parameters
+from drillcore.arrow.type_names import type_name
 from drillcore.errors import ClosedError, InvalidArgumentError
-from drillcore.figures import check_optional_count, check_threads
-from drillcore.names import check_name, listed
-from drillcore.notebook import counted
-from drillcore.overview import columns_html, tables_html
-from drillcore.parameters import Parameters, parse_parameters
 from drillcore.reads import Reads
 from drillcore.rows import Rows
-from drillcore.type_names import type_name
+from drillcore.showing.notebook import counted
+from drillcore.showing.overview import columns_html, tables_html
 from drillcore.values import check_text
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 
 from drillcore import _native
+from drillcore.arguments.figures import check_count, check_optional_count, check_threads, check_unit
+from drillcore.arguments.names import check_columns, check_name
 from drillcore.errors import ClosedError, InvalidArgumentError
-from drillcore.figures import check_count, check_optional_count, check_threads, check_unit
 from drillcore.moment import Moment
-from drillcore.names import check_columns, check_name
 from drillcore.rows import Rows
 from drillcore.sample import draw
 from drillcore.values import Bounds, NativeSelection, key_columns, selection

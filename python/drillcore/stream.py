@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from drillcore.arguments.figures import check_count, check_seed, check_threads
+from drillcore.arguments.names import check_columns, check_name, shown
 from drillcore.errors import ClosedError, InvalidArgumentError, InvalidTypeError, TooFewRowsError, UnsupportedError
-from drillcore.figures import check_count, check_seed, check_threads
-from drillcore.names import check_columns, check_name, shown
 from drillcore.rows import Rows, Sampling
 from drillcore.values import Bounds
 

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from drillcore.altering import Altering
-from drillcore.arrow_data import is_pandas
+from drillcore.arguments.duration import duration_text
+from drillcore.arguments.figures import check_optional_count
+from drillcore.arguments.names import in_quotes, listed, shown
+from drillcore.arrow.arrow_data import is_pandas
+from drillcore.arrow.type_names import type_name
 from drillcore.data import (
     AppendResult,
     DeleteResult,
@@ -23,17 +27,13 @@ from drillcore.data import (
     split_bad_rows,
     to_arrow,
 )
-from drillcore.duration import duration_text
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, NotFoundError
-from drillcore.figures import check_optional_count
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
-from drillcore.names import in_quotes, listed, shown
-from drillcore.notebook import escaped
-from drillcore.overview import columns_html, table_caption
-from drillcore.progress import check_progress, rows_shown
 from drillcore.reads import Reads
+from drillcore.showing.notebook import escaped
+from drillcore.showing.overview import columns_html, table_caption
+from drillcore.showing.progress import check_progress, rows_shown
 from drillcore.table_writer import TableWriter
-from drillcore.type_names import type_name
 from drillcore.update import MISSING, keys_with_values, rows_to_update, values_to_set
 from drillcore.values import Bounds, many_keys
 

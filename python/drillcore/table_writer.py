@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drillcore import _native
-from drillcore.arrow_data import is_pandas
+from drillcore.arrow.arrow_data import is_pandas
 from drillcore.data import split_bad_rows, to_arrow
 from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError

@@ -17,13 +17,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from drillcore.arguments.figures import check_count, check_seed, check_threads
+from drillcore.arguments.names import check_columns, check_name, in_quotes, shown
+from drillcore.arrow.type_names import type_name
 from drillcore.database import Database
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, MissingPackageError
-from drillcore.figures import check_count, check_seed, check_threads
-from drillcore.names import check_columns, check_name, in_quotes, shown
 from drillcore.opening import open
 from drillcore.stream import Refresh, check_ahead, check_batch_size, check_refresh, open_stream
-from drillcore.type_names import type_name
 from drillcore.values import Bounds
 
 try:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.cells import to_array
+from drillcore.arguments.names import in_quotes, shown, unknown_name
+from drillcore.arrow.cells import to_array
 from drillcore.data import Needed, is_dicts, to_arrow
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import in_quotes, shown, unknown_name
 from drillcore.writer import whole
 
 MISSING = ("error", "skip", "insert")

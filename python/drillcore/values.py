@@ -7,12 +7,12 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from drillcore.arrow_data import column_of, is_arrow, is_pandas, is_pandas_series, to_table
-from drillcore.cells import is_missing, is_nan, to_array
+from drillcore.arguments.names import check_encodable, in_quotes, shown
+from drillcore.arrow.arrow_data import column_of, is_arrow, is_pandas, is_pandas_series, to_table
+from drillcore.arrow.cells import is_missing, is_nan, to_array
+from drillcore.arrow.pandas_frame import from_pandas
+from drillcore.arrow.type_names import type_name
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_encodable, in_quotes, shown
-from drillcore.pandas_frame import from_pandas
-from drillcore.type_names import type_name
 
 
 class _Null:

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from drillcore import _native
+from drillcore.arguments.figures import check_count, check_optional_count, check_positive
+from drillcore.arguments.names import in_quotes, shown
 from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow, Shape, Values
 from drillcore.errors import ClosedError, Error, InvalidArgumentError, InvalidTypeError, NotFoundError, ReadOnlyError
-from drillcore.figures import check_count, check_optional_count, check_positive
-from drillcore.names import in_quotes, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import drillcore
-from drillcore.arrow_dataset import TableDataset, pushed_condition
+from drillcore.export.arrow_dataset import TableDataset, pushed_condition
 
 duckdb = pytest.importorskip("duckdb")
 START = dt.datetime(2013, 7, 1, tzinfo=dt.timezone.utc)

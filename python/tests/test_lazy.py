@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import drillcore
-from drillcore.lazy import pushed_condition
+from drillcore.export.lazy import pushed_condition
 
 pl = pytest.importorskip("polars")
 UTC = dt.timezone.utc

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import drillcore
-from drillcore.cells import is_nan
+from drillcore.arrow.cells import is_nan
 
 LEAKS = [
     "C long",

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import drillcore
-from drillcore import progress
+from drillcore.showing import progress
 
 BATCHES = [pa.table({"id": range(first, first + 1_000)}) for first in range(0, 5_000, 1_000)]
 

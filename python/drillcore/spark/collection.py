@@ -22,11 +22,11 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from drillcore.arguments.names import in_quotes, listed, shown
+from drillcore.arrow.type_names import type_name
 from drillcore.database import Database
 from drillcore.errors import AlreadyExistsError, CorruptError, InvalidArgumentError, StorageError, UnsupportedError
-from drillcore.names import in_quotes, listed, shown
 from drillcore.table import Table
-from drillcore.type_names import type_name
 
 FORMAT = 1
 JOBS = "jobs"

@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from drillcore.arguments.figures import check_confidence, check_count, check_seed
+from drillcore.arguments.names import shown, unknown_name
+from drillcore.arrow.pandas_frame import to_pandas
+from drillcore.arrow.type_names import type_name
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from drillcore.estimate import Aggregates, By, parse_aggregates, parse_by
-from drillcore.figures import check_confidence, check_count, check_seed
-from drillcore.names import shown, unknown_name
-from drillcore.notebook import figure, text
-from drillcore.pandas_frame import to_pandas
 from drillcore.rows import require
+from drillcore.showing.notebook import figure, text
 from drillcore.spark.allocation import split_seed
 from drillcore.spark.asking import on_cluster, one_by_one
 from drillcore.spark.driver import driver
@@ -29,7 +30,6 @@ from drillcore.spark.naming import named
 from drillcore.spark.options import SPLIT_ROWS, ReadOptions
 from drillcore.spark.releasing import loads_of
 from drillcore.spark.strata import Figure, Stratum, allocate_in_proportion, averages, counts, exact, totals
-from drillcore.type_names import type_name
 
 if TYPE_CHECKING:
     import pandas

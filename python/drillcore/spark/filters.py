@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from drillcore.lazy import in_sql, quoted
+from drillcore.export.lazy import in_sql, quoted
 
 _COMPARISONS: dict[type[Filter], str] = {
     EqualTo: "=",

@@ -13,15 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.cells import to_array
+from drillcore.arguments.names import in_quotes, shown, unknown_name
+from drillcore.arrow.cells import to_array
+from drillcore.arrow.type_names import type_name
 from drillcore.errors import InvalidArgumentError
-from drillcore.names import in_quotes, shown, unknown_name
 from drillcore.spark.asking import on_cluster, one_by_one
 from drillcore.spark.collection import Shape, read_collection, schema_difference
 from drillcore.spark.held import HeldDatabase, NoDatabase
 from drillcore.spark.options import ReadOptions
 from drillcore.spark.sampling import Task, sample_tasks
-from drillcore.type_names import type_name
 from drillcore.values import NULL
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from drillcore.arguments.names import in_quotes
 from drillcore.errors import Error
-from drillcore.names import in_quotes
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from drillcore.arguments.figures import check_count, check_seed
+from drillcore.arguments.names import check_columns, in_quotes, shown
 from drillcore.errors import InvalidArgumentError, UnsupportedError
-from drillcore.figures import check_count, check_seed
-from drillcore.names import check_columns, in_quotes, shown
 
 SPLIT_ROWS = 1_000_000
 """Rows per split, and so per task, unless the option ``split_rows`` says otherwise."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from drillcore.arguments.names import shown
 from drillcore.errors import InvalidTypeError
-from drillcore.names import shown
 from drillcore.spark.data_source import LOAD_KEY
 from drillcore.spark.driver import driver
 

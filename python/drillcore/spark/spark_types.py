@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as st
 
+from drillcore.arguments.names import unknown_name
+from drillcore.arrow.schema import parse_type, plain_type
+from drillcore.arrow.type_names import type_name
 from drillcore.errors import Error, InvalidArgumentError, OutOfRangeError
-from drillcore.names import unknown_name
-from drillcore.schema import parse_type, plain_type
-from drillcore.type_names import type_name
 
 TYPE_KEY = "drillcore_type"
 """The key of a field's metadata that holds the type of the column in the table, where Spark has another."""

@@ -13,8 +13,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from drillcore import opening
+from drillcore.arguments.names import in_quotes
 from drillcore.errors import ClosedError, Error, InvalidArgumentError, UnsupportedError
-from drillcore.names import in_quotes
 from drillcore.spark.collection import (
     JOBS,
     Member,

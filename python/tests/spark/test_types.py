@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import drillcore
-from drillcore.schema import TYPE_NAMES
+from drillcore.arrow.schema import TYPE_NAMES
 from drillcore.spark.collection import read_collection
 from drillcore.spark.spark_types import spark_batch_schema, spark_schema, table_schema, to_spark, to_table
 

@@ -9,7 +9,7 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from drillcore.names import shortened
+from drillcore.arguments.names import shortened
 
 SHOWN_ROWS = 20
 _MUTED = "opacity:.65"

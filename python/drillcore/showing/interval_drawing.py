@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.notebook import Html, escaped, figure
+from drillcore.showing.notebook import Html, escaped, figure
 
 Interval = tuple[float | None, float | None, float | None]
 """The estimate and its ends. ``None`` is not known, and an end may be infinite."""

@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.arrow_data import NO_ARROW_FORM
-from drillcore.cells import is_missing, plain, to_array, without_marks
+from drillcore.arguments.names import in_quotes, shown
+from drillcore.arrow.arrow_data import NO_ARROW_FORM
+from drillcore.arrow.cells import is_missing, plain, to_array, without_marks
 from drillcore.errors import Error, InvalidArgumentError
-from drillcore.names import in_quotes, shown
 
 
 def type_of(values: Sequence[Any]) -> pa.DataType | None:

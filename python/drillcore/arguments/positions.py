@@ -7,8 +7,8 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
+from drillcore.arguments.names import check_encodable, shown
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_encodable, shown
 
 
 def to_stored(positions: Mapping[str, Any] | None) -> list[tuple[str, bytes]]:

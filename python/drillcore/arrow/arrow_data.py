@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from drillcore.arguments.names import in_quotes
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import in_quotes
 
 NO_ARROW_FORM = (ValueError, TypeError, ArithmeticError, NotImplementedError)
 """What pyarrow raises of values that it has no array for; its own exceptions derive from these."""

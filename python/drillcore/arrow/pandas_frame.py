@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from drillcore.arrow_data import NO_ARROW_FORM
-from drillcore.cells import refusals, to_array, without_marks
+from drillcore.arguments.names import check_encodable, check_no_nul, in_quotes
+from drillcore.arrow.arrow_data import NO_ARROW_FORM
+from drillcore.arrow.cells import refusals, to_array, without_marks
+from drillcore.arrow.new_column import new_array, new_field
 from drillcore.errors import Error, InvalidArgumentError
-from drillcore.names import check_encodable, check_no_nul, in_quotes
-from drillcore.new_column import new_array, new_field
 
 if TYPE_CHECKING:
     import pandas

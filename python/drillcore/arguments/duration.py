@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from drillcore.arguments.names import check_name, shown
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_name, shown
 
 
 def check_ttl(ttl: Any) -> tuple[str, str | timedelta] | None:

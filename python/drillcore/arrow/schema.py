@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.arrow_data import check_polars, is_pandas, is_polars
+from drillcore.arguments.names import check_encodable, check_no_nul, in_quotes, shown
+from drillcore.arrow.arrow_data import check_polars, is_pandas, is_polars
+from drillcore.arrow.pandas_frame import from_pandas
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_encodable, check_no_nul, in_quotes, shown
-from drillcore.pandas_frame import from_pandas
 
 TYPE_NAMES: dict[str, pa.DataType] = {
     "bool": pa.bool_(),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from drillcore.arguments.names import check_name, check_names, in_quotes, unknown_name
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_name, check_names, in_quotes, unknown_name
 
 RollupTuple = tuple[str | None, str, list[tuple[str, str]], bool]
 """Time column, granularity, metrics as name and expression, and whether dimensions are discovered."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.names import listed
-from drillcore.notebook import counted, html_table, muted
-from drillcore.type_names import type_name
+from drillcore.arguments.names import listed
+from drillcore.arrow.type_names import type_name
+from drillcore.showing.notebook import counted, html_table, muted
 
 _SHOWN_TABLES = 50
 _SHOWN_COLUMNS = 50

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.arrow_data import NO_ARROW_FORM
-from drillcore.cells import is_missing, to_array
+from drillcore.arguments.names import check_encodable, check_name, in_quotes, shown
+from drillcore.arrow.arrow_data import NO_ARROW_FORM
+from drillcore.arrow.cells import is_missing, to_array
+from drillcore.arrow.new_column import type_of
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_encodable, check_name, in_quotes, shown
-from drillcore.new_column import type_of
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 """The values of ``?`` as a list, or those of ``$name`` as a dict."""

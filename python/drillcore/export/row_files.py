@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from drillcore import _native
-from drillcore.arrow_data import NO_ARROW_FORM
+from drillcore.arguments.names import in_quotes, shown
+from drillcore.arrow.arrow_data import NO_ARROW_FORM
+from drillcore.arrow.type_names import type_name
 from drillcore.errors import Error, InvalidArgumentError
-from drillcore.names import in_quotes, shown
-from drillcore.type_names import type_name
-from drillcore.whole_file import whole_file
+from drillcore.export.whole_file import whole_file
 
 _COMPRESSIONS = {
     "parquet": ("zstd", "snappy", "gzip", "lz4", "brotli", "none"),

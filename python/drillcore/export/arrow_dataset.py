@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as fs
 
 from drillcore.errors import InvalidArgumentError, UnsupportedError
-from drillcore.lazy import in_sql, quoted
+from drillcore.export.lazy import in_sql, quoted
 from drillcore.rows import Rows
 
 Scan = Callable[[list[str] | None, str | None, int | None], Rows]

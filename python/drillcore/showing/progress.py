@@ -12,8 +12,8 @@ from typing import Any, cast
 import pyarrow as pa
 
 from drillcore import _native
+from drillcore.arguments.names import shown
 from drillcore.errors import InvalidTypeError
-from drillcore.names import shown
 
 _INTERVAL_SECONDS = 0.2
 

@@ -20,10 +20,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.arrow_data import NO_ARROW_FORM
+from drillcore.arguments.names import in_quotes, shown
+from drillcore.arrow.arrow_data import NO_ARROW_FORM
+from drillcore.arrow.type_names import type_name
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
-from drillcore.names import in_quotes, shown
-from drillcore.type_names import type_name
 
 _Rule = tuple[frozenset[type], Callable[[Any], Any]]
 """The types of values that pyarrow takes unchanged or refuses, and what makes another value one of these."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from drillcore.arguments.names import in_quotes, shown
 from drillcore.errors import (
     AlreadyExistsError,
     Error,
@@ -18,7 +19,6 @@ from drillcore.errors import (
     StorageError,
     StorageFullError,
 )
-from drillcore.names import in_quotes, shown
 
 _NAME_LEN_MAX = 100
 _FULL = (errno.ENOSPC, errno.EDQUOT)

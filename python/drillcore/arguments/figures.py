@@ -6,8 +6,8 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
+from drillcore.arguments.names import shown
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import shown
 
 _COUNT_MAX = 2**64 - 1
 _UNITS = ("rows", "events")

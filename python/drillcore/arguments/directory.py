@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from drillcore.arguments.names import shown
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import shown
 
 
 def directory_or_memory(path: Any) -> str | None:

@@ -1,0 +1,1 @@
+"""Arguments that are plain values, checked: names, numbers, paths, durations, positions and how a rollup folds."""

@@ -1,0 +1,1 @@
+"""What notebooks and terminals show: tables, drawings of intervals, and progress."""
