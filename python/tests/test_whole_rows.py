@@ -172,7 +172,7 @@ def test_the_command_fills_no_weight_and_says_so(tmp_path: Path) -> None:
         assert 'weight column "w" cannot hold null; use 0 for a row' in refused.stderr
         assert "--fill-nulls" not in refused.stderr
     skipped = run("ingest", folder, "t", str(lines), *new, "--on-error=skip")
-    assert skipped.stdout.startswith("1 rows appended")
+    assert skipped.stdout.startswith("1 row appended")
     assert 'line 2: weight column "w" cannot hold null; use 0 for a row' in skipped.stderr
     refused = run("ingest", folder, "t", str(csv), "--quiet", "--fill-nulls")
     assert 'lacks weight column "w", which cannot hold null; add it, with 0' in refused.stderr

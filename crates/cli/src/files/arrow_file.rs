@@ -28,6 +28,8 @@ const OWN_PAGES_BYTES: usize = (32 << 20) + 1;
 /// The largest description of a batch, or of the columns.
 const METADATA_BYTES_MAX: usize = 16 << 20;
 const MAGIC: &[u8] = b"ARROW1";
+/// What files begin with of the format before, which has other messages.
+const FEATHER_1: &[u8] = b"FEA1";
 /// Messages begin at multiples of it, with zeros before them where they would not.
 const WORD_LEN: usize = 8;
 /// Before the length of a message, but in files of long ago.
@@ -87,6 +89,11 @@ impl<R: Read> ArrowFile<Buffered<R>> {
         // A pipe may give less than a word at first.
         let mut first_word = Vec::new();
         file.by_ref().take(WORD_LEN as u64).read_to_end(&mut first_word)?;
+        if first_word.starts_with(FEATHER_1) {
+            return Err(ipc(
+                "the file is of Feather version 1; write it as version 2, or as an Arrow IPC file",
+            ));
+        }
         let is_file = first_word.len() == WORD_LEN && first_word.starts_with(MAGIC);
         if is_file {
             first_word.clear();
@@ -391,6 +398,7 @@ mod tests {
             (&[0; 4000], "ends before its schema"),
             (b"ARROW1\0\0", "ends before its schema"),
             (b"", "ends before its schema"),
+            (b"FEA1\0\0\0\0\x10\0\0\0", "is of Feather version 1"),
         ] {
             let error = read(bytes).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

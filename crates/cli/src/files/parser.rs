@@ -170,7 +170,7 @@ impl Parser {
     /// Why a record cannot be parsed.
     fn reason(&self, record: &[u8], error: ArrowError) -> String {
         if std::str::from_utf8(record).is_err() {
-            return "the line is not valid UTF-8".to_string();
+            return "the line is not valid UTF-8; save the file as UTF-8".to_string();
         }
         let bad_cell = match self.syntax {
             Syntax::Csv { separator } => self.bad_cell(record, separator),

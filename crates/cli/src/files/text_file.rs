@@ -27,6 +27,8 @@ const SAMPLE_ROWS: usize = 10_000;
 /// Columns that are guessed of one record. Each takes hundreds of bytes while they are, so that a record of nothing
 /// but commas would take a hundred times its own.
 const COLUMNS_MAX: usize = 65_536;
+/// What texts in UTF-16 begin with.
+const BYTE_ORDER_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
 /// A file of text.
 pub struct Text<'a> {
@@ -53,6 +55,7 @@ impl<'a> Text<'a> {
     pub fn csv(mut self, separator: u8, taken: Option<&Taken>) -> Result<Input, Fault> {
         let header = self.records(1)?;
         let names = header.text(0..header.len());
+        self.check_is_no_utf_16(names)?;
         if names.trim_ascii_end().contains(&b'\r') {
             let what = "the header contains a carriage return; end lines with line feeds";
             return Err(Fault::wrong_call(what).at(self.name));
@@ -88,6 +91,7 @@ impl<'a> Text<'a> {
 
     pub fn jsonl(mut self, taken: Option<&Taken>) -> Result<Input, Fault> {
         let head = self.head()?;
+        self.check_is_no_utf_16(head.text(0..head.len()))?;
         self.check_guess(&head, taken)?;
         let guessed = self.flat_head(&head, taken).and_then(|flat| {
             let flat = flat.as_ref().unwrap_or(&head);
@@ -103,6 +107,18 @@ impl<'a> Text<'a> {
             Some(taken) => jsonl_columns(guessed.ok(), taken),
         };
         Ok(self.input(head, schema, taken))
+    }
+
+    /// Refuses a text that begins as those do that some programs save as "Unicode".
+    fn check_is_no_utf_16(&self, text: &[u8]) -> Result<(), Fault> {
+        let is_utf_16 = BYTE_ORDER_MARKS.iter().any(|mark| text.starts_with(mark));
+        match is_utf_16 {
+            true => {
+                Err(Fault::wrong_call("the text is in UTF-16; save the file as UTF-8")
+                    .at(self.name))
+            }
+            false => Ok(()),
+        }
     }
 
     /// What types are guessed from, flat if it is not so already; records that cannot be made flat are left out, or refused.

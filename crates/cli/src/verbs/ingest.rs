@@ -66,8 +66,10 @@ pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
     bar.finish_and_clear();
     db.close()?;
     let counts = [totals.rows, totals.rejected];
-    let [rows, rejected] = counts.map(|count| HumanCount(count.into_inner()));
-    print_line(&format!("{rows} rows appended to {}, {rejected} left out", arguments.table))
+    let [rows, rejected] = counts.map(AtomicU64::into_inner);
+    let noun = if rows == 1 { "row" } else { "rows" };
+    let (rows, rejected) = (HumanCount(rows), HumanCount(rejected));
+    print_line(&format!("{rows} {noun} appended to {}, {rejected} left out", arguments.table))
 }
 
 #[derive(Default)]

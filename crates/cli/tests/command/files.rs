@@ -342,7 +342,7 @@ fn what_is_nested_in_json_lines_is_spread_over_columns_or_kept_as_text() {
     }
     assert_eq!(prints(folder, &["count", "db", "t"]), "2\n");
     let skip = ["ingest", "db", "new", "deep.jsonl", "--key=id", "--on-error=skip", "--quiet"];
-    assert!(prints(folder, &skip).starts_with("1 rows appended to new, 1 left out"));
+    assert!(prints(folder, &skip).starts_with("1 row appended to new, 1 left out"));
 }
 
 #[test]
@@ -503,7 +503,7 @@ fn an_object_or_array_that_the_given_type_cannot_hold_is_named_with_its_line_and
         let message = refused(folder, &ingest);
         assert!(message.contains(&said), "{message}");
         let skipped = drillcore(folder, &[&ingest[..], &["--on-error=skip"]].concat());
-        assert_eq!(skipped.stdout, format!("1 rows appended to {table}, 1 left out\n").as_bytes());
+        assert_eq!(skipped.stdout, format!("1 row appended to {table}, 1 left out\n").as_bytes());
         let reported = String::from_utf8(skipped.stderr).unwrap();
         assert!(reported.contains(&said["a.jsonl, ".len()..]), "{reported}");
         // Where the table is there, too.

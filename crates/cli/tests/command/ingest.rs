@@ -226,7 +226,7 @@ fn lines_that_cannot_be_parsed_are_left_out_and_told_or_refuse_the_file() {
         "bad.csv, line 7: incorrect number of fields, expected 2 got 1",
         "bad.csv, line 8: incorrect number of fields, expected 2 got 3",
         "bad.csv, line 9: column \"a\" stores int64, which cannot hold \"9.5\"",
-        "bad.csv, line 10: the line is not valid UTF-8",
+        "bad.csv, line 10: the line is not valid UTF-8; save the file as UTF-8",
     ] {
         assert!(errors.contains(said), "{said:?} is missing in {errors}");
     }
@@ -315,7 +315,7 @@ fn what_is_not_json_is_refused_with_the_reason_of_the_line() {
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(errors.contains(said) && !errors.contains("column"), "{line}: {errors}");
         let printed = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(printed, "1 rows appended to known, 1 left out\n", "{line}");
+        assert_eq!(printed, "1 row appended to known, 1 left out\n", "{line}");
     }
 }
 
@@ -554,6 +554,22 @@ fn a_first_record_longer_than_what_types_are_guessed_from_is_read() {
         let printed =
             prints(folder.path(), &["ingest", file.split_at(1).0, "t", file, "--key=a", "--quiet"]);
         assert_eq!(printed, "2 rows appended to t, 0 left out\n");
+    }
+}
+
+#[test]
+fn a_text_in_utf_16_is_refused_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("a.csv", "a,b\n1,2\n"), ("b.jsonl", "{\"a\": 1}\n")] {
+        for bytes_of in [u16::to_le_bytes as fn(u16) -> [u8; 2], u16::to_be_bytes] {
+            let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+            let bytes: Vec<u8> = units.flat_map(bytes_of).collect();
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+            let message = refused(folder.path(), &["ingest", "db", "t", name, "--key=a"]);
+            let said =
+                format!("drillcore: {name}: the text is in UTF-16; save the file as UTF-8\n");
+            assert_eq!(message, said);
+        }
     }
 }
 

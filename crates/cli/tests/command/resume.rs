@@ -106,7 +106,7 @@ fn an_ingest_is_resumed_that_began_without_the_option_and_ended_in_whatever_way(
     let message = refused(folder, &ingest);
     assert!(message.contains("b.csv, line 2"), "{message}");
     std::fs::write(folder.join("b.csv"), "id,n\n3,3\n").unwrap();
-    assert!(prints(folder, &resume).starts_with("1 rows appended"));
+    assert!(prints(folder, &resume).starts_with("1 row appended"));
     // Nothing is left to do, also of one that ended as it should.
     assert!(prints(folder, &resume).starts_with("0 rows appended"));
     std::fs::write(folder.join("c.csv"), "id,n\n4,4\n").unwrap();
