@@ -108,7 +108,9 @@ pub use select::predicate::Predicate;
 pub use select::selection::Selection;
 pub use state::moment::{At, Moment};
 pub use state::options::{Durability, Options, ReadOptions};
+// For tests of this crate alone.
 #[cfg(feature = "shuttle")]
+#[doc(hidden)]
 pub use state::publication_fault::PublicationFault;
 pub use write::commit::AppendResult;
 pub use write::prepared_append::PreparedAppend;
