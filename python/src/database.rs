@@ -150,7 +150,7 @@ impl Database {
         let snapshot = moment.snapshot().map(str::to_string);
         let (clock, database) = (moment.clock(), moment.database());
         let moment = (moment.version(), moment.lsn().into(), clock, snapshot, database);
-        Ok((moment, Snapshot { inner }))
+        Ok((moment, Snapshot::new(inner)))
     }
 
     /// Moves a reader on, at least to `at_least`; waits for that at most `timeout` seconds.
@@ -280,13 +280,13 @@ impl Database {
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
         let snapshot = |interrupt| self.inner.interrupted_by(interrupt).snapshot();
-        Ok(Snapshot { inner: signals::call(py, snapshot)? })
+        Ok(Snapshot::new(signals::call(py, snapshot)?))
     }
 
     /// The snapshot of that name, which a writer pins now if there is none.
     fn named_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<Snapshot> {
         let open = |interrupt| self.inner.interrupted_by(interrupt).named_snapshot(name);
-        Ok(Snapshot { inner: signals::call(py, open)? })
+        Ok(Snapshot::new(signals::call(py, open)?))
     }
 
     /// Names in order, with LSNs.
@@ -344,6 +344,13 @@ pub struct Snapshot {
     inner: drillcore::Snapshot,
 }
 
+impl Snapshot {
+    /// Without the interrupt of the call that took it: each call has its own.
+    fn new(taken: drillcore::Snapshot) -> Snapshot {
+        Snapshot { inner: taken.interrupted_by(Interrupt::never()) }
+    }
+}
+
 #[pymethods]
 impl Snapshot {
     #[getter]
@@ -369,11 +376,10 @@ impl Snapshot {
         memory_bytes: Option<u64>,
     ) -> PyResult<Scan> {
         let signals = Signals::new();
-        let interrupt = signals.interrupt();
         let parameters = parameters.map_or(Parameters::None, ParametersArgument::into_parameters);
-        let options =
-            QueryOptions { threads, memory_bytes, parameters, interrupt, ..Default::default() };
-        let query = signals.run(py, || drillcore_sql::query(&self.inner, text, &options))?;
+        let options = QueryOptions { threads, memory_bytes, parameters, ..Default::default() };
+        let snapshot = self.inner.interrupted_by(signals.interrupt());
+        let query = signals.run(py, || drillcore_sql::query(&snapshot, text, &options))?;
         Ok(Scan::new(query.schema(), query, signals))
     }
 }

@@ -192,7 +192,6 @@ impl EstimateArgument {
             confidence: self.confidence,
             simultaneous: self.simultaneous,
             seed: self.seed,
-            interrupt: signals.interrupt(),
         })
     }
 }

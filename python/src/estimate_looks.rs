@@ -37,7 +37,7 @@ impl EstimateLooks {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let interrupt = Interrupt::new(Arc::new(move || stopped.load(Ordering::Relaxed)));
-        let request = EstimateRequest { interrupt, ..request };
+        let table = table.interrupted_by(interrupt);
         let (sender, looks) = sync_channel(0);
         let work = move || {
             let mut show = |look: &drillcore::Estimate| match sender.send(Ok(look.clone())) {

@@ -7,7 +7,7 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
 use drillcore::{
     AppendOptions, AppendResult, DeleteResult, Error, ErrorKind, Interrupt, KeySplit, Missing,
-    OnError, SampleRequest, ScanRequest, Selection, SplitRange, TableSchema, Unit, UpdateResult,
+    OnError, SampleRequest, ScanRequest, SplitRange, TableSchema, Unit, UpdateResult,
 };
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -404,18 +404,14 @@ impl TableSnapshot {
     }
 
     fn rows(&self, py: Python<'_>) -> PyResult<u64> {
-        let signals = Signals::new();
-        let interrupt = signals.interrupt();
-        let all = Selection::default();
-        signals.run(py, || self.inner.count_interruptibly(&all, &interrupt))
+        signals::call(py, |interrupt| self.inner.interrupted_by(interrupt).rows())
     }
 
     /// Events of the selected rows, of a rollup table.
     fn count_events(&self, py: Python<'_>, selection: SelectionArgument) -> PyResult<u64> {
         let selection = selection.into_selection(py, &self.inner.schema())?;
-        let signals = Signals::new();
-        let interrupt = signals.interrupt();
-        signals.run(py, || self.inner.count_events_interruptibly(&selection, &interrupt))
+        let count = |interrupt| self.inner.interrupted_by(interrupt).count_events(&selection);
+        signals::call(py, count)
     }
 
     /// The rows found, in the order of the keys; a key without a row contributes none.
@@ -427,7 +423,7 @@ impl TableSnapshot {
     ) -> PyResult<PyRecordBatch> {
         let keys = ColumnValues::into_arrays(keys);
         let get = |interrupt: Interrupt| {
-            let found = self.inner.get_interruptibly(&keys, columns.as_deref(), &interrupt)?;
+            let found = self.inner.interrupted_by(interrupt).get(&keys, columns.as_deref())?;
             let positions = found.positions.into_iter().flatten().collect::<Vec<_>>();
             Ok(take_record_batch(&found.rows, &UInt32Array::from(positions)))
         };
@@ -446,25 +442,16 @@ impl TableSnapshot {
     ) -> PyResult<Scan> {
         let signals = Signals::new();
         let selection = selection.into_selection(py, &self.inner.schema())?;
-        let interrupt = signals.interrupt();
-        let request = ScanRequest {
-            selection,
-            columns,
-            limit,
-            reverse,
-            threads,
-            interrupt,
-            ..Default::default()
-        };
-        let scan = signals.run(py, || self.inner.scan(request))?;
+        let request =
+            ScanRequest { selection, columns, limit, reverse, threads, ..Default::default() };
+        let table = self.inner.interrupted_by(signals.interrupt());
+        let scan = signals.run(py, || table.scan(request))?;
         Ok(Scan::new(scan.schema(), scan, signals))
     }
 
     fn count(&self, py: Python<'_>, selection: SelectionArgument) -> PyResult<u64> {
         let selection = selection.into_selection(py, &self.inner.schema())?;
-        let signals = Signals::new();
-        let interrupt = signals.interrupt();
-        signals.run(py, || self.inner.count_interruptibly(&selection, &interrupt))
+        signals::call(py, |interrupt| self.inner.interrupted_by(interrupt).count(&selection))
     }
 
     /// Up to `count` key ranges, each with its rows where indexes say how many.
@@ -475,9 +462,8 @@ impl TableSnapshot {
         selection: SelectionArgument,
     ) -> PyResult<Vec<SplitTuple>> {
         let selection = selection.into_selection(py, &self.inner.schema())?;
-        let signals = Signals::new();
-        let interrupt = signals.interrupt();
-        let splits = signals.run(py, || self.inner.splits(count, &selection, &interrupt))?;
+        let splits = |interrupt| self.inner.interrupted_by(interrupt).splits(count, &selection);
+        let splits = signals::call(py, splits)?;
         let split = |split: KeySplit| {
             let SplitRange { low, high } = split.range;
             (low.map(Cow::Owned), high.map(Cow::Owned), split.rows)
@@ -488,9 +474,8 @@ impl TableSnapshot {
     /// The sum of a weight column, in units.
     fn weight(&self, py: Python<'_>, column: &str, selection: SelectionArgument) -> PyResult<u128> {
         let selection = selection.into_selection(py, &self.inner.schema())?;
-        let signals = Signals::new();
-        let interrupt = signals.interrupt();
-        signals.run(py, || self.inner.weight(column, &selection, &interrupt))
+        let weight = |interrupt| self.inner.interrupted_by(interrupt).weight(column, &selection);
+        signals::call(py, weight)
     }
 
     /// The rows, how many were drawn for them, and whether the selection had to be resolved.
@@ -509,9 +494,7 @@ impl TableSnapshot {
         columns: Option<Vec<String>>,
         threads: Option<usize>,
     ) -> PyResult<(PyRecordBatch, u64, bool)> {
-        let signals = Signals::new();
         let selection = selection.into_selection(py, &self.inner.schema())?;
-        let interrupt = signals.interrupt();
         let request = SampleRequest {
             n,
             selection,
@@ -524,17 +507,17 @@ impl TableSnapshot {
             seed,
             columns,
             threads,
-            interrupt,
         };
-        let (rows, report) = signals.run(py, || self.inner.sample_with_report(&request))?;
+        let sample = |interrupt| self.inner.interrupted_by(interrupt).sample_with_report(&request);
+        let (rows, report) = signals::call(py, sample)?;
         Ok((PyRecordBatch::new(rows), report.attempts, report.resolved))
     }
 
     fn estimate(&self, py: Python<'_>, request: EstimateArgument) -> PyResult<Estimate> {
         let signals = Signals::new();
         let request = request.into_request(py, &self.inner.schema(), &signals)?;
-        let run = || self.inner.estimate(&request);
-        Ok(Estimate::new(signals.run(py, run)?))
+        let table = self.inner.interrupted_by(signals.interrupt());
+        Ok(Estimate::new(signals.run(py, || table.estimate(&request))?))
     }
 
     /// The same, look by look.
@@ -545,9 +528,7 @@ impl TableSnapshot {
 
     /// The set values in order, and the rows of each.
     fn sets(&self, py: Python<'_>) -> PyResult<(PyArray, Vec<u64>)> {
-        let signals = Signals::new();
-        let interrupt = signals.interrupt();
-        let sets = signals.run(py, || self.inner.sets_interruptibly(&interrupt))?;
+        let sets = signals::call(py, |interrupt| self.inner.interrupted_by(interrupt).sets())?;
         Ok((PyArray::from_array_ref(sets.values), sets.rows))
     }
 }

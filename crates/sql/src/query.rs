@@ -87,8 +87,6 @@ pub struct QueryOptions {
     pub partition_rows: Option<u64>,
     /// The values of the placeholders in the text: each must have one, and each must be used.
     pub parameters: Parameters,
-    /// Stops the query, while it is planned and while its rows are read.
-    pub interrupt: Interrupt,
 }
 
 /// The result of a query, streamed. Dropping it stops the query.
@@ -138,6 +136,8 @@ struct Running {
 /// # drillcore::Result::Ok(())
 /// ```
 ///
+/// The snapshot's interrupt stops the query, while it is planned and while its rows are read.
+///
 /// Tables are scanned by the snapshot's own scans, in as many partitions as there are `threads` where they are
 /// large; joins, sorts and aggregates use them too. Memory is that of DataFusion: sorts and aggregates of many groups hold their state.
 pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<Query> {
@@ -157,13 +157,13 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
     let stopped = stop.clone();
     let scans_stop = Interrupt::new(Arc::new(move || stopped.load(Ordering::Relaxed)));
     let of_scans = Threads { count: threads, partition_rows: options.partition_rows };
-    let tables = Arc::new(Tables::new(snapshot.clone(), of_scans, scans_stop));
+    let tables = Arc::new(Tables::new(snapshot.interrupted_by(scans_stop), of_scans));
     let mut query = Query {
         running: None,
         runtime: Some(runtime),
         schema: SchemaRef::new(arrow_schema::Schema::empty()),
         stop,
-        interrupt: options.interrupt.clone(),
+        interrupt: snapshot.interrupt().clone(),
     };
     // The caller's thread only waits, so that it can be interrupted whatever an operator does.
     let memory_bytes = options.memory_bytes.unwrap_or(MEMORY_BYTES);

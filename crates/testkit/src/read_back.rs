@@ -192,13 +192,8 @@ impl Selected<'_> {
         let predicate = condition.clone().map(|condition| Arc::new(condition) as _);
         let selection = Selection { predicate, ..self.selection.clone() };
         let count = [1, 2, 1 + rng.below(9) as usize, 500][rng.below(4) as usize];
-        let never = Interrupt::never();
-        let splits = self.table.splits(count, &selection, &never).unwrap();
-        assert_eq!(
-            splits,
-            self.table.splits(count, &selection, &never).unwrap(),
-            "one way to split"
-        );
+        let splits = self.table.splits(count, &selection).unwrap();
+        assert_eq!(splits, self.table.splits(count, &selection).unwrap(), "one way to split");
         let what = format!("{count} splits of {:?} where {condition:?}", self.wanted);
         assert!(splits.len() <= count, "{what}: {} splits", splits.len());
         let mut found: Vec<Vec<Cell>> = Vec::new();
@@ -216,7 +211,7 @@ impl Selected<'_> {
             assert_eq!(self.table.count_events(&selection).unwrap(), events, "{what}: events");
             for &column in &self.model.shape.weights {
                 let name = fields[column].name();
-                let found = self.table.weight(name, &selection, &never).unwrap() as f64;
+                let found = self.table.weight(name, &selection).unwrap() as f64;
                 let step =
                     if fields[column].data_type().is_integer() { 1.0 } else { 2f64.powi(32) };
                 let weights = of_split.iter().map(|row| row.cells[column].as_f64().unwrap());

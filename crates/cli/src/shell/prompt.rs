@@ -125,7 +125,7 @@ impl Session {
     fn script(self, text: &str) -> Result<(), Fault> {
         for Statement { text, line } in split(text).statements {
             let snapshot = self.snapshot(&self.refreshed()?)?;
-            let done = read::print_query(&snapshot, &self.arguments, &text, &self.interrupt);
+            let done = read::print_query(&snapshot, &self.arguments, &text);
             done.map_err(|fault| fault.at(&format!("standard input, line {line}")))?;
         }
         Ok(())
@@ -223,7 +223,7 @@ impl Session {
         let (snapshot, stats) = (self.snapshot(&db)?, db.stats()?);
         self.names.refresh(&snapshot)?;
         if table.is_empty() {
-            let tables = describe::tables(&snapshot, &stats, &self.interrupt)?;
+            let tables = describe::tables(&snapshot, &stats)?;
             let shown = LISTED.iter().map(|name| tables.schema().index_of(name));
             let shown = shown.collect::<Result<Vec<_>, _>>().expect("they are columns of the list");
             let tables = tables.project(&shown).expect("they are columns of the list");
@@ -235,7 +235,7 @@ impl Session {
             None => table.to_string(),
         };
         let table = snapshot.table(&name)?;
-        print_line(&describe::heading(&table, &stats, &self.interrupt)?)?;
+        print_line(&describe::heading(&table, &stats)?)?;
         let columns = describe::columns(&table.schema());
         drop((table, snapshot, db));
         self.show(&[columns], pager)
@@ -247,8 +247,7 @@ impl Session {
         let snapshot = self.snapshot(&self.refreshed()?)?;
         self.names.refresh(&snapshot)?;
         let Sql { threads, memory_bytes, .. } = self.arguments;
-        let interrupt = self.interrupt.clone();
-        let options = QueryOptions { threads, memory_bytes, interrupt, ..Default::default() };
+        let options = QueryOptions { threads, memory_bytes, ..Default::default() };
         let mut query = drillcore_sql::query(&snapshot, text, &options)?;
         let schema = query.schema();
         let (mut batches, mut rows, mut is_shortened) = (Vec::new(), 0, false);

@@ -81,10 +81,10 @@ pub fn demo(arguments: &Demo, interrupt: &Interrupt) -> Result<(), Fault> {
     ))?;
     append_departures(&db, arguments.rows, interrupt)?;
     let snapshot = db.snapshot()?;
-    compare(&snapshot, arguments.rows, interrupt)?;
+    compare(&snapshot, arguments.rows)?;
     read_one(&snapshot, arguments.rows)?;
     draw_long_ones(&snapshot)?;
-    ask_in_sql(&snapshot, interrupt)?;
+    ask_in_sql(&snapshot)?;
     db.flush()?;
     db.close()?;
     reopen(folder, arguments.rows, interrupt)?;
@@ -158,7 +158,7 @@ fn append_departures(db: &Database, rows: u64, interrupt: &Interrupt) -> Result<
     let looks = thread::scope(|scope| {
         let write = || append_batches(db, rows, &next, &bar, interrupt);
         let writers: Vec<_> = (0..WRITERS).map(|_| scope.spawn(write)).collect();
-        let watcher = scope.spawn(|| watch(db, &is_over, &bar, interrupt));
+        let watcher = scope.spawn(|| watch(db, &is_over, &bar));
         let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
         is_over.store(true, Ordering::Relaxed);
         let looks = watcher.join().expect("the estimating thread does not panic");
@@ -198,15 +198,10 @@ fn append_batches(
 
 /// Estimates again and again, each time from a new sample of what is there by then, and counts how often. So
 /// the intervals narrow because there are more rows to draw from; each is good for its own look.
-fn watch(
-    db: &Database,
-    is_over: &AtomicBool,
-    bar: &ProgressBar,
-    interrupt: &Interrupt,
-) -> Result<u64, Fault> {
+fn watch(db: &Database, is_over: &AtomicBool, bar: &ProgressBar) -> Result<u64, Fault> {
     let mut looks = 0;
     while !is_over.load(Ordering::Relaxed) {
-        let estimate = average_delay(&db.snapshot()?, None, interrupt)?;
+        let estimate = average_delay(&db.snapshot()?, None)?;
         if estimate.population > 0 {
             let interval = &estimate.aggregates[0].intervals[0];
             let half_width = (interval.high - interval.low) / 2.0;
@@ -219,31 +214,26 @@ fn watch(
 }
 
 /// From one departure in a hundred.
-fn average_delay(
-    snapshot: &Snapshot,
-    by: Option<&str>,
-    interrupt: &Interrupt,
-) -> Result<Estimate, Fault> {
+fn average_delay(snapshot: &Snapshot, by: Option<&str>) -> Result<Estimate, Fault> {
     let departures = snapshot.table("departures")?;
     let request = EstimateRequest {
         aggregates: vec![("delay".to_string(), Aggregate::avg("delay"))],
         by: by.map(str::to_string).into_iter().collect(),
         stop: Stop::Rows((departures.rows()? / ROWS_PER_DRAW).max(DRAWS_MIN)),
-        interrupt: interrupt.clone(),
         ..EstimateRequest::default()
     };
     Ok(departures.estimate(&request)?)
 }
 
 /// Exact averages, from the rollup, beside estimated ones. Counts that both tables know must be equal.
-fn compare(snapshot: &Snapshot, rows: u64, interrupt: &Interrupt) -> Result<(), Fault> {
+fn compare(snapshot: &Snapshot, rows: u64) -> Result<(), Fault> {
     let (departures, hourly) = (snapshot.table("departures")?, snapshot.table("hourly")?);
     check("rows of departures", departures.rows()?, rows)?;
     check("events of hourly", hourly.count_events(&Default::default())?, rows)?;
     let started = Instant::now();
-    let estimate = average_delay(snapshot, Some("carrier"), interrupt)?;
+    let estimate = average_delay(snapshot, Some("carrier"))?;
     let took = started.elapsed();
-    let exact = one_batch(snapshot, BY_CARRIER, interrupt)?;
+    let exact = one_batch(snapshot, BY_CARRIER)?;
     let flights = exact.column(1).as_primitive::<Int64Type>().values();
     let delays = exact.column(2).as_primitive::<Int64Type>().values();
     let sets = departures.sets()?;
@@ -321,9 +311,9 @@ fn draw_long_ones(snapshot: &Snapshot) -> Result<(), Fault> {
     print_one(Style::Table, drawn)
 }
 
-fn ask_in_sql(snapshot: &Snapshot, interrupt: &Interrupt) -> Result<(), Fault> {
+fn ask_in_sql(snapshot: &Snapshot) -> Result<(), Fault> {
     let started = Instant::now();
-    let worst = one_batch(snapshot, WORST_HOURS, interrupt)?;
+    let worst = one_batch(snapshot, WORST_HOURS)?;
     print_line(&format!(
         "\nThe worst hours, from SQL, in {}:\n{WORST_HOURS}",
         shown(started.elapsed())
@@ -355,8 +345,8 @@ fn reopen(folder: &Path, rows: u64, interrupt: &Interrupt) -> Result<(), Fault> 
 }
 
 /// The result of a query.
-fn one_batch(snapshot: &Snapshot, text: &str, interrupt: &Interrupt) -> Result<RecordBatch, Fault> {
-    let options = QueryOptions { interrupt: interrupt.clone(), ..Default::default() };
+fn one_batch(snapshot: &Snapshot, text: &str) -> Result<RecordBatch, Fault> {
+    let options = QueryOptions::default();
     let query = drillcore_sql::query(snapshot, text, &options)?;
     let schema = query.schema();
     let batches = query.collect::<Result<Vec<_>, _>>()?;

@@ -20,25 +20,21 @@ pub fn describe(arguments: &Describe, interrupt: &Interrupt) -> Result<(), Fault
     let (snapshot, stats) = (db.snapshot()?, db.stats()?);
     let style = arguments.output.output;
     let Some(name) = &arguments.table else {
-        return print_one(style, tables(&snapshot, &stats, interrupt)?);
+        return print_one(style, tables(&snapshot, &stats)?);
     };
     let table = snapshot.table(name)?;
     if style == Style::Table {
-        print_line(&heading(&table, &stats, interrupt)?)?;
+        print_line(&heading(&table, &stats)?)?;
     }
     print_one(style, columns(&table.schema()))
 }
 
 /// All tables. Counts the rows of each.
-pub fn tables(
-    snapshot: &Snapshot,
-    stats: &Stats,
-    interrupt: &Interrupt,
-) -> Result<RecordBatch, Fault> {
+pub fn tables(snapshot: &Snapshot, stats: &Stats) -> Result<RecordBatch, Fault> {
     let names = snapshot.tables();
     let tables = names.iter().map(|name| snapshot.table(name)).collect::<Result<Vec<_>, _>>()?;
     let specs: Vec<TableSpec> = tables.iter().map(|table| TableSpec::of(&table.schema())).collect();
-    let rows = tables.iter().map(|table| count(table, interrupt)).collect::<Result<Vec<_>, _>>()?;
+    let rows = tables.iter().map(TableSnapshot::rows).collect::<Result<Vec<_>, _>>()?;
     let text = |of: fn(&TableSpec) -> Option<String>| -> ArrayRef {
         Arc::new(specs.iter().map(of).collect::<StringArray>())
     };
@@ -61,14 +57,10 @@ pub fn tables(
 }
 
 /// What a table is, in a few lines. Counts its rows.
-pub fn heading(
-    table: &TableSnapshot,
-    stats: &Stats,
-    interrupt: &Interrupt,
-) -> Result<String, Fault> {
+pub fn heading(table: &TableSnapshot, stats: &Stats) -> Result<String, Fault> {
     let schema = table.schema();
     let spec = TableSpec::of(&schema);
-    let rows = count(table, interrupt)?;
+    let rows = table.rows()?;
     let mut lines = vec![
         format!("table     {}", table.name()),
         format!("merge     {}", spec.merge.name()),
@@ -146,8 +138,4 @@ pub fn columns(schema: &TableSchema) -> RecordBatch {
 
 fn stored<'a>(stats: &'a Stats, table: &str) -> Option<&'a drillcore::TableStats> {
     stats.tables.iter().find(|stored| stored.name == table)
-}
-
-fn count(table: &TableSnapshot, interrupt: &Interrupt) -> Result<u64, Fault> {
-    Ok(table.count_interruptibly(&Default::default(), interrupt)?)
 }

@@ -38,8 +38,8 @@ pub fn export(arguments: Export, interrupt: Interrupt) -> Result<(), Fault> {
     let selection = selection(&table.schema(), &arguments.selection, &interrupt)?;
     // Before anything is read: what may take long should not end in this.
     let target = ExportTarget::open(file, *force, &source.database)?;
-    let bar = progress_bar(*quiet, row_count(&table, &selection, &arguments, &interrupt)?);
-    let rows = Rows::read(&table, selection, &arguments, &interrupt)?;
+    let bar = progress_bar(*quiet, row_count(&table, &selection, &arguments)?);
+    let rows = Rows::read(&table, selection, &arguments)?;
     if kind.format == Format::Csv {
         check_flat(&rows.schema, "--format jsonl")?;
     }
@@ -110,10 +110,9 @@ impl Rows {
         table: &TableSnapshot,
         selection: Selection,
         arguments: &Export,
-        interrupt: &Interrupt,
     ) -> Result<Rows, Fault> {
         let columns = arguments.columns.columns.clone();
-        let (threads, interrupt) = (arguments.threads, interrupt.clone());
+        let threads = arguments.threads;
         let sample = &arguments.sample;
         let Some(n) = sample.n else {
             let (limit, reverse) = (arguments.limit, arguments.reverse);
@@ -123,7 +122,6 @@ impl Rows {
                 limit,
                 reverse,
                 threads,
-                interrupt,
                 ..ScanRequest::default()
             };
             let scan = table.scan(request)?;
@@ -141,7 +139,6 @@ impl Rows {
             seed: sample.seed,
             columns,
             threads,
-            interrupt,
             ..SampleRequest::default()
         };
         let rows = table.sample(&request).map_err(|error| match error.kind() {
@@ -170,7 +167,6 @@ fn row_count(
     table: &TableSnapshot,
     selection: &Selection,
     arguments: &Export,
-    interrupt: &Interrupt,
 ) -> Result<Option<u64>, Fault> {
     if arguments.sample.n.is_some() {
         return Ok(arguments.sample.n);
@@ -179,7 +175,7 @@ fn row_count(
     if selection.predicate.is_some() || !table.counts_by_indexes(selection)? {
         return Ok(arguments.limit);
     }
-    let count = table.count_interruptibly(selection, interrupt)?;
+    let count = table.count(selection)?;
     Ok(Some(count.min(arguments.limit.unwrap_or(u64::MAX))))
 }
 

@@ -30,7 +30,7 @@ pub fn get(arguments: Get, interrupt: &Interrupt) -> Result<u8, Fault> {
     let table = table(&arguments.source, &arguments.moment, interrupt)?;
     let keys = key(&table.schema(), &arguments.key)?;
     let columns = arguments.columns.columns.as_deref();
-    let found = table.get_interruptibly(&keys, columns, interrupt)?;
+    let found = table.get(&keys, columns)?;
     let is_found = found.rows.num_rows() > 0;
     print_one(arguments.output.output, found.rows)?;
     Ok(if is_found { 0 } else { NO })
@@ -46,7 +46,6 @@ pub fn scan(arguments: Scan, interrupt: Interrupt) -> Result<(), Fault> {
         limit: arguments.limit.or(in_terminal.then_some(TERMINAL_ROWS_MAX + 1)),
         reverse: arguments.reverse,
         threads: arguments.threads,
-        interrupt,
         ..ScanRequest::default()
     })?;
     let schema = scan.schema();
@@ -71,8 +70,8 @@ pub fn count(arguments: Count, interrupt: Interrupt) -> Result<(), Fault> {
     let table = table(&arguments.source, &arguments.moment, &interrupt)?;
     let selection = selection(&table.schema(), &arguments.selection, &interrupt)?;
     let count = match arguments.events {
-        true => table.count_events_interruptibly(&selection, &interrupt)?,
-        false => table.count_interruptibly(&selection, &interrupt)?,
+        true => table.count_events(&selection)?,
+        false => table.count(&selection)?,
     };
     print_line(&count.to_string())
 }
@@ -89,7 +88,6 @@ pub fn sample(arguments: Sample, interrupt: Interrupt) -> Result<(), Fault> {
         seed: arguments.seed,
         columns: arguments.columns.columns,
         threads: arguments.threads,
-        interrupt,
         ..SampleRequest::default()
     });
     print_one(arguments.output.output, rows.map_err(with_option)?)
@@ -125,7 +123,6 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         confidence: arguments.confidence,
         simultaneous: arguments.simultaneous,
         seed: arguments.seed,
-        interrupt,
     };
     let estimate = table.estimate(&request)?;
     match arguments.output.output {
@@ -182,7 +179,7 @@ fn how(estimate: &drillcore::Estimate) -> String {
 
 pub fn sets(arguments: Sets, interrupt: Interrupt) -> Result<(), Fault> {
     let table = table(&arguments.source, &arguments.moment, &interrupt)?;
-    let sets = table.sets_interruptibly(&interrupt)?;
+    let sets = table.sets()?;
     let schema = Schema::new(vec![
         Field::new("set", sets.values.data_type().clone(), true),
         Field::new("rows", DataType::UInt64, false),
@@ -195,19 +192,13 @@ pub fn sets(arguments: Sets, interrupt: Interrupt) -> Result<(), Fault> {
 /// Prints the result of one query.
 pub fn sql(arguments: &Sql, text: &str, interrupt: &Interrupt) -> Result<(), Fault> {
     let snapshot = moment(&arguments.database, arguments.moment.at.as_deref(), interrupt)?;
-    print_query(&snapshot, arguments, text, interrupt)
+    print_query(&snapshot, arguments, text)
 }
 
 /// Prints the result of one query over a snapshot, with the options for queries.
-pub fn print_query(
-    snapshot: &Snapshot,
-    arguments: &Sql,
-    text: &str,
-    interrupt: &Interrupt,
-) -> Result<(), Fault> {
+pub fn print_query(snapshot: &Snapshot, arguments: &Sql, text: &str) -> Result<(), Fault> {
     let (threads, memory_bytes) = (arguments.threads, arguments.memory_bytes);
-    let interrupt = interrupt.clone();
-    let options = QueryOptions { threads, memory_bytes, interrupt, ..Default::default() };
+    let options = QueryOptions { threads, memory_bytes, ..Default::default() };
     let query = drillcore_sql::query(snapshot, text, &options)?;
     let schema = query.schema();
     print(arguments.output.output, schema, query.map(|batch| batch.map_err(Fault::from)))
@@ -219,9 +210,7 @@ pub fn tables(arguments: Tables, interrupt: Interrupt) -> Result<(), Fault> {
     let names = snapshot.tables();
     let tables = names.iter().map(|name| snapshot.table(name)).collect::<Result<Vec<_>, _>>()?;
     let schemas: Vec<Arc<TableSchema>> = tables.iter().map(TableSnapshot::schema).collect();
-    let rows =
-        tables.iter().map(|table| table.count_interruptibly(&Default::default(), &interrupt));
-    let rows = rows.collect::<Result<Vec<u64>, _>>()?;
+    let rows = tables.iter().map(TableSnapshot::rows).collect::<Result<Vec<u64>, _>>()?;
     let text = |of: fn(&TableSchema) -> Option<String>| -> ArrayRef {
         Arc::new(schemas.iter().map(|schema| of(schema)).collect::<StringArray>())
     };

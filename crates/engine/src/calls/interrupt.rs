@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// let end = Instant::now() + Duration::from_millis(1);
 /// let interrupt = Interrupt::new(Arc::new(move || Instant::now() > end));
 /// std::thread::sleep(Duration::from_millis(5));
-/// let stopped = flights.snapshot()?.sets_interruptibly(&interrupt);
+/// let stopped = flights.snapshot()?.interrupted_by(interrupt).sets();
 /// assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Interrupted);
 /// # drillcore::Result::Ok(())
 /// ```

@@ -170,15 +170,13 @@ impl Database {
     }
 
     /// The same database, through a handle whose calls end early once `interrupt` says stop, with an error of
-    /// kind [`ErrorKind::Interrupted`]; so do those of tables that it hands out. The interrupt is asked by the
+    /// kind [`ErrorKind::Interrupted`]; so do those of tables and snapshots that it hands out. The interrupt is asked by the
     /// thread that makes the call, also while that waits: for memory, for background work, for a disk.
     ///
     /// A call that ends early has lost nothing, and the database is as usable as before. Its current
     /// work finishes in the background: at its next step, or once the disk is done with the last one. So an append at
     /// durability `fsync`, a new table or a column may be there all the same; an append that waited for memory
     /// is not. A close goes on in the background to its end; a second call waits for that.
-    ///
-    /// Reads of snapshots have interrupts of their own, with their requests.
     #[must_use]
     pub fn interrupted_by(&self, interrupt: Interrupt) -> Database {
         Database { opened: self.opened.clone(), interrupt }
@@ -250,10 +248,11 @@ impl Database {
     /// `Closed`. Where rows expire, the call may have to read which have, and then also fails with `Corrupt`, `Io` or
     /// `Interrupted`.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        match &self.opened {
-            Opened::Writing(writer) => writer.snapshot(&self.interrupt),
-            Opened::Reading(reader) => reader.snapshot(&self.interrupt),
-        }
+        let snapshot = match &self.opened {
+            Opened::Writing(writer) => writer.snapshot(&self.interrupt)?,
+            Opened::Reading(reader) => reader.snapshot(&self.interrupt)?,
+        };
+        Ok(snapshot.interrupted_by(self.interrupt.clone()))
     }
 
     /// All tables as of now, kept under a name: the same call opens the same snapshot again, after restarts
@@ -267,10 +266,11 @@ impl Database {
     /// `NotFound` if a reader knows none of that name, `InvalidArgument` for what is no name, `StorageFull`, `Io`,
     /// `ReadOnly`, `Closed`.
     pub fn named_snapshot(&self, name: &str) -> Result<Snapshot> {
-        match &self.opened {
-            Opened::Writing(writer) => writer.named_snapshot(name, &self.interrupt),
-            Opened::Reading(reader) => reader.named_snapshot(name),
-        }
+        let snapshot = match &self.opened {
+            Opened::Writing(writer) => writer.named_snapshot(name, &self.interrupt)?,
+            Opened::Reading(reader) => reader.named_snapshot(name, &self.interrupt)?,
+        };
+        Ok(snapshot.interrupted_by(self.interrupt.clone()))
     }
 
     /// The names of all named snapshots, in order, with the commits they show.
@@ -372,7 +372,10 @@ impl Database {
     /// [`Database::moment`] with the snapshot that shows it.
     pub fn snapshot_with_moment(&self) -> Result<(Moment, Snapshot)> {
         match &self.opened {
-            Opened::Reading(reader) => reader.moment(&self.interrupt),
+            Opened::Reading(reader) => {
+                let (moment, snapshot) = reader.moment(&self.interrupt)?;
+                Ok((moment, snapshot.interrupted_by(self.interrupt.clone())))
+            }
             Opened::Writing(_) => Err(Error::new(
                 ErrorKind::Unsupported,
                 "only readers have moments; open the database read-only, in this process or another one, and ask that reader",

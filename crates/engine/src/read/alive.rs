@@ -99,7 +99,7 @@ impl TableSnapshot {
             return;
         }
         let Some(serving) = demand.serve() else { return };
-        let snapshot = self.clone();
+        let snapshot = self.interrupted_by(Interrupt::never());
         // Whatever keeps the thread from it, it is tried again once calls have taken as many steps more.
         let _ = reads.threads.start("drillcore-liveness", move |interrupt| {
             let _serving = serving;

@@ -1,6 +1,5 @@
 //! Counting rows and events.
 
-use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::policy::table_policy::TablePolicy;
 use crate::read::resolved::count_passing;
@@ -28,12 +27,7 @@ impl TableSnapshot {
     /// `InvalidArgument` for a selection that does not fit the table, `NotFound` for a column of the predicate that the table lacks,
     /// what the predicate returns, `OutOfRange` if it reads a sum of a rollup table that does not fit its type, `Corrupt`, `Io`.
     pub fn count(&self, selection: &Selection) -> Result<u64> {
-        self.count_interruptibly(selection, &Interrupt::never())
-    }
-
-    /// [`TableSnapshot::count`] that can be stopped.
-    pub fn count_interruptibly(&self, selection: &Selection, interrupt: &Interrupt) -> Result<u64> {
-        let question = self.question(selection)?;
+        let (question, interrupt) = (self.question(selection)?, self.interrupt());
         // But for the test.
         let indexes_suffice = self.indexes_suffice(None);
         match &question.test {
@@ -66,35 +60,22 @@ impl TableSnapshot {
 
     /// At least as many rows as are selected, from indexes alone: what a predicate tests, and in an upsert or rollup table
     /// versions of rows that newer ones replace, are counted as if they passed. `None` if only a pass over the rows could tell.
-    pub fn count_at_most(
-        &self,
-        selection: &Selection,
-        interrupt: &Interrupt,
-    ) -> Result<Option<u64>> {
+    pub fn count_at_most(&self, selection: &Selection) -> Result<Option<u64>> {
         let TableVersion { layout, pieces, schema, .. } = self.table();
         let pieces = pieces.now();
         let scope = selection.check(schema)?.scope;
         if scope.takes_a_pass(&pieces) {
             return Ok(None);
         }
-        Ok(Some(scope.select(layout, pieces.all().clone(), interrupt)?.len()))
+        Ok(Some(scope.select(layout, pieces.all().clone(), self.interrupt())?.len()))
     }
 
     /// The exact number of events folded into the selected rows of a rollup table, from running sums unless
     /// rows have to be tested; in another table, of rows.
     pub fn count_events(&self, selection: &Selection) -> Result<u64> {
-        self.count_events_interruptibly(selection, &Interrupt::never())
-    }
-
-    /// [`TableSnapshot::count_events`] that can be stopped.
-    pub fn count_events_interruptibly(
-        &self,
-        selection: &Selection,
-        interrupt: &Interrupt,
-    ) -> Result<u64> {
-        let layout = &self.table().layout;
+        let (layout, interrupt) = (&self.table().layout, self.interrupt());
         if TablePolicy::of(layout).unit(Unit::Events) == Unit::Rows {
-            return self.count_interruptibly(selection, interrupt);
+            return self.count(selection);
         }
         let question = self.question(selection)?;
         let partials = self.partials(&question, interrupt)?;

@@ -95,7 +95,7 @@ impl SamplingUnit {
         rng: &mut Rng,
     ) -> Result<(Drawn, SampleReport)> {
         let layout = &table.table().layout;
-        let interrupt = &request.interrupt;
+        let interrupt = table.interrupt();
         let mut report = SampleReport::default();
         let mut drawn = Vec::new();
         if self.may_drop(layout, &question, request) {
@@ -145,7 +145,7 @@ impl SamplingUnit {
         interrupt: &Interrupt,
     ) -> Result<Box<dyn Draws + 'a>> {
         Ok(match self {
-            SamplingUnit::Row => Box::new(ByNumber::rows(selected)),
+            SamplingUnit::Row => Box::new(ByNumber::rows(selected, interrupt)),
             SamplingUnit::Event => {
                 let events = Weighted::by_events(selected.clone(), layout, interrupt)?;
                 Box::new(ByNumber::events(events)?)
@@ -184,15 +184,15 @@ pub struct ByNumber {
 }
 
 /// What has some numbers.
-type PlacesOf = dyn Fn(&[u64], &Interrupt) -> Result<Vec<Place>>;
+type PlacesOf = dyn Fn(&[u64]) -> Result<Vec<Place>>;
 
 impl ByNumber {
-    pub fn rows(selected: &Arc<Selected>) -> ByNumber {
+    pub fn rows(selected: &Arc<Selected>, interrupt: &Interrupt) -> ByNumber {
         let population = selected.len();
-        let selected = selected.clone();
+        let (selected, interrupt) = (selected.clone(), interrupt.clone());
         ByNumber {
             population,
-            places: Box::new(move |numbers, interrupt| selected.places(numbers, interrupt)),
+            places: Box::new(move |numbers| selected.places(numbers, &interrupt)),
             without: WithoutReplacement::new(population),
         }
     }
@@ -201,7 +201,7 @@ impl ByNumber {
         let population = events.events()?;
         Ok(ByNumber {
             population,
-            places: Box::new(move |numbers, _| events.of_events(numbers)),
+            places: Box::new(move |numbers| events.of_events(numbers)),
             without: WithoutReplacement::new(population),
         })
     }
@@ -219,7 +219,7 @@ impl Draws for ByNumber {
         } else if !request.replace {
             self.without.draw_into(rng, n, &mut numbers);
         }
-        (self.places)(&numbers, &request.interrupt)
+        (self.places)(&numbers)
     }
 
     fn sample(
@@ -317,7 +317,7 @@ fn by_rejection(
     }
     let mut places = Vec::with_capacity(n.min(tries));
     while places.len() < n && tries > 0 {
-        request.interrupt.check()?;
+        staying.interrupt().check()?;
         let round = (n - places.len()).min(tries).min(ROUND);
         tries -= round;
         let mut drawn = draws.draw(rng, round, request)?;

@@ -53,19 +53,9 @@ impl TableSnapshot {
     /// `NotFound` for an unknown column, `InvalidArgument` for keys that do not fit the table or more strings than a batch can
     /// hold, `OutOfRange` if a sum of a rollup table does not fit its type, `Corrupt`, `Io`.
     pub fn get(&self, keys: &[ArrayRef], columns: Option<&[String]>) -> Result<Found> {
-        self.get_interruptibly(keys, columns, &Interrupt::never())
-    }
-
-    /// [`TableSnapshot::get`] that can be stopped.
-    pub fn get_interruptibly(
-        &self,
-        keys: &[ArrayRef],
-        columns: Option<&[String]>,
-        interrupt: &Interrupt,
-    ) -> Result<Found> {
         let columns = self.columns(columns)?;
         let keys = encode_whole_keys(&self.table().schema, keys)?;
-        self.get_encoded(&keys, &columns, interrupt)
+        self.get_encoded(&keys, &columns, self.interrupt())
     }
 
     /// [`TableSnapshot::get`] by encoded keys.

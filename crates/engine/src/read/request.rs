@@ -1,6 +1,5 @@
 //! What to draw, and how a sample came about.
 
-use crate::calls::interrupt::Interrupt;
 use crate::schema::unit::Unit;
 use crate::select::selection::Selection;
 
@@ -46,8 +45,6 @@ pub struct SampleRequest {
     pub columns: Option<Vec<String>>,
     /// Threads that read the drawn rows, at least 16,384 rows per thread; by default one. The rows do not depend on it.
     pub threads: Option<usize>,
-    /// Ends the call early.
-    pub interrupt: Interrupt,
 }
 
 /// A share of a selection's rows.
@@ -71,8 +68,6 @@ pub struct ShareRequest {
     pub seed: Option<u64>,
     /// Names of the columns wanted, in that order; all by default.
     pub columns: Option<Vec<String>>,
-    /// Ends the call early.
-    pub interrupt: Interrupt,
 }
 
 /// How a sample came about.

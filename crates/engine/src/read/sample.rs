@@ -63,16 +63,17 @@ impl TableSnapshot {
         let layout = &self.table().layout;
         let Question { scope, test } = request.selection.check(layout.schema())?;
         // Which rows are in does not depend on which pass, so no more than those need be tested.
-        let selected = self.resolved(self.shown(scope), &request.interrupt)?;
+        let interrupt = self.interrupt();
+        let selected = self.resolved(self.shown(scope), interrupt)?;
         let n = drawable(rng.binomial(selected.len(), request.share))?;
-        let draws = SampleRequest { interrupt: request.interrupt.clone(), ..Default::default() };
-        let mut places = ByNumber::rows(&selected).draw(&mut rng, n, &draws)?;
+        let mut draws = ByNumber::rows(&selected, interrupt);
+        let mut places = draws.draw(&mut rng, n, &SampleRequest::default())?;
         if let Some(test) = &test {
-            let passes = rows_pass(self, &selected, test, &places, &request.interrupt)?;
+            let passes = rows_pass(self, &selected, test, &places, interrupt)?;
             let mut passes = passes.into_iter();
             places.retain(|_| passes.next().expect("one answer per row"));
         }
-        show(self, &selected, &columns, &places, None, &request.interrupt)
+        show(self, &selected, &columns, &places, None, interrupt)
     }
 }
 
@@ -102,7 +103,7 @@ fn sample(
         Some(rows) => rows,
         None => {
             let Drawn { selected, places, .. } = &drawn;
-            show(table, selected, columns, places, request.threads, &request.interrupt)?
+            show(table, selected, columns, places, request.threads, table.interrupt())?
         }
     };
     let rows = match drawn.probability {

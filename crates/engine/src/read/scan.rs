@@ -3,7 +3,6 @@
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::threads_for;
 use crate::error::Result;
 use crate::merge::merger::Direction;
@@ -47,8 +46,6 @@ pub struct ScanRequest {
     pub partition_rows: Option<u64>,
     /// The most rows of a batch; by default 32,768, and 8,192 where rows of several pieces are merged. Long rows are fewer.
     pub batch_rows: Option<usize>,
-    /// Ends the scan early.
-    pub interrupt: Interrupt,
 }
 
 /// Batches in key order. Holding it keeps the snapshot's pieces alive; dropping it ends its threads.
@@ -119,12 +116,12 @@ impl TableSnapshot {
         let columns = self.columns(request.columns.as_deref())?;
         let Question { scope, test } = self.question(&request.selection)?;
         let (selected, fold) = if self.resolves_first(&scope) {
-            (self.resolved(Question { scope, test: None }, &request.interrupt)?, Fold::KeepAll)
+            (self.resolved(Question { scope, test: None }, self.interrupt())?, Fold::KeepAll)
         } else {
-            (self.candidates(&scope, &request.interrupt)?, TablePolicy::of(layout).fold())
+            (self.candidates(&scope, self.interrupt())?, TablePolicy::of(layout).fold())
         };
         let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
-        let (memory, interrupt) = (self.table().reads.clone(), request.interrupt.clone());
+        let (memory, interrupt) = (self.table().reads.clone(), self.interrupt().clone());
         let plan = ScanPlan::new(layout, columns, test, fold, direction, memory, interrupt);
         Ok(KeyPartition::new(selected, plan.limited(request.limit, request.batch_rows)))
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use arrow_array::ArrayRef;
 use drillcore_format::key::{decode_values, encode_value};
 
-use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::read::scan::ScanRequest;
 use crate::read::snapshot::TableSnapshot;
@@ -38,11 +37,7 @@ impl TableSnapshot {
     /// # Errors
     /// `InvalidArgument` if the table has no set column, `Corrupt`, `Io`.
     pub fn sets(&self) -> Result<Sets> {
-        self.sets_interruptibly(&Interrupt::never())
-    }
-
-    /// [`TableSnapshot::sets`] that can be stopped.
-    pub fn sets_interruptibly(&self, interrupt: &Interrupt) -> Result<Sets> {
+        let interrupt = self.interrupt();
         let column = self.table().schema.set_column().ok_or_else(Error::no_set_column)?;
         let mut rows_of: BTreeMap<Box<[u8]>, u64> = BTreeMap::new();
         let TableVersion { layout, pieces, unexpired, .. } = self.table();
@@ -54,7 +49,7 @@ impl TableSnapshot {
             false => None,
         };
         if is_folded && alive.is_none() {
-            self.scan_sets(column, &mut rows_of, interrupt)?;
+            self.scan_sets(column, &mut rows_of)?;
         } else {
             let mut unlisted = Vec::new();
             for (number, piece) in pieces.iter().enumerate() {
@@ -88,15 +83,9 @@ impl TableSnapshot {
     }
 
     /// Reads the sets of folded rows: directories count dead and partial rows, too.
-    fn scan_sets(
-        &self,
-        column: usize,
-        rows_of: &mut BTreeMap<Box<[u8]>, u64>,
-        interrupt: &Interrupt,
-    ) -> Result<()> {
+    fn scan_sets(&self, column: usize, rows_of: &mut BTreeMap<Box<[u8]>, u64>) -> Result<()> {
         let name = self.table().schema.columns.field(column).name().clone();
-        let interrupt = interrupt.clone();
-        let request = ScanRequest { columns: Some(vec![name]), interrupt, ..Default::default() };
+        let request = ScanRequest { columns: Some(vec![name]), ..Default::default() };
         for batch in self.scan(request)? {
             let batch = batch?;
             let mut value = Vec::new();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::schema::TableSchema;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::select::predicate::{Test, column};
 use crate::select::selection::{Question, Scope, Selection};
@@ -28,6 +29,7 @@ use crate::state::version::{TableVersion, Version};
 #[derive(Clone)]
 pub struct Snapshot {
     version: Arc<Version>,
+    interrupt: Interrupt,
 }
 
 /// One table at one moment.
@@ -47,6 +49,7 @@ pub struct TableSnapshot {
     table: Arc<TableVersion>,
     /// The newest commit that is shown: that of the version it was taken from.
     moment: Arc<Lsn>,
+    interrupt: Interrupt,
 }
 
 impl fmt::Debug for Snapshot {
@@ -64,7 +67,19 @@ impl fmt::Debug for TableSnapshot {
 
 impl Snapshot {
     pub(crate) fn new(version: Arc<Version>) -> Snapshot {
-        Snapshot { version }
+        Snapshot { version, interrupt: Interrupt::never() }
+    }
+
+    /// The same snapshot, through a handle whose reads end early once `interrupt` says stop, and so do those of its tables:
+    /// see [`Database::interrupted_by`](crate::Database::interrupted_by).
+    #[must_use]
+    pub fn interrupted_by(&self, interrupt: Interrupt) -> Snapshot {
+        Snapshot { version: self.version.clone(), interrupt }
+    }
+
+    /// What ends reads through this handle early.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
     }
 
     /// The newest commit that the snapshot shows.
@@ -80,7 +95,8 @@ impl Snapshot {
     /// The table of that number, whatever it is called.
     pub(crate) fn table_of(&self, id: TableId) -> Option<TableSnapshot> {
         let (table, moment) = (self.version.tables.get(&id)?, &self.version.moment);
-        Some(TableSnapshot { table: table.clone(), moment: moment.clone() })
+        let (table, moment, interrupt) = (table.clone(), moment.clone(), self.interrupt.clone());
+        Some(TableSnapshot { table, moment, interrupt })
     }
 
     /// One of the tables.
@@ -98,7 +114,19 @@ impl TableSnapshot {
     /// A table as it was, whatever the others were like.
     pub(crate) fn alone(table: TableVersion) -> TableSnapshot {
         let moment = Arc::new(table.lsn);
-        TableSnapshot { table: Arc::new(table), moment }
+        TableSnapshot { table: Arc::new(table), moment, interrupt: Interrupt::never() }
+    }
+
+    /// The same snapshot, through a handle whose reads end early once `interrupt` says stop, with an error of kind
+    /// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted); so does each [`Scan`](crate::Scan) that it starts.
+    #[must_use]
+    pub fn interrupted_by(&self, interrupt: Interrupt) -> TableSnapshot {
+        TableSnapshot { interrupt, ..self.clone() }
+    }
+
+    /// What ends reads through this handle early.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
     }
 
     /// The table's name.

@@ -1,6 +1,5 @@
 //! Splits: key ranges that share a selection, for processes that read it side by side.
 
-use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::policy::refusals::check_has_weights;
 use crate::read::draw::weight_column;
@@ -14,10 +13,10 @@ use crate::select::selection::Selection;
 ///
 /// ```
 /// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
-/// use drillcore::{Interrupt, ScanRequest, Selection};
+/// use drillcore::{ScanRequest, Selection};
 ///
 /// let now = flights.snapshot()?;
-/// let splits = now.splits(4, &Selection::default(), &Interrupt::never())?;
+/// let splits = now.splits(4, &Selection::default())?;
 /// assert_eq!(splits.iter().map(|split| split.rows.unwrap()).sum::<u64>(), 100);
 /// // Elsewhere, at the same moment:
 /// let selection = Selection { split: Some(splits[0].range.clone()), ..Selection::default() };
@@ -47,20 +46,15 @@ impl TableSnapshot {
     /// # Errors
     /// `InvalidArgument` for no splits or a selection that does not fit the table, `NotFound` for a column of the predicate that
     /// the table lacks, `Corrupt`, `Io`, `Interrupted`.
-    pub fn splits(
-        &self,
-        count: usize,
-        selection: &Selection,
-        interrupt: &Interrupt,
-    ) -> Result<Vec<KeySplit>> {
+    pub fn splits(&self, count: usize, selection: &Selection) -> Result<Vec<KeySplit>> {
         if count == 0 {
             return Err(Error::invalid("the number of splits must be at least 1, got 0"));
         }
         let question = self.question(selection)?;
         let is_exact = self.indexes_suffice(question.test.as_ref());
-        let candidates = self.candidates(&question.scope, interrupt)?;
+        let candidates = self.candidates(&question.scope, self.interrupt())?;
         let within = selection.split.clone().unwrap_or_default();
-        let splits = split_by_keys(&candidates, count, &within, interrupt)?.into_iter();
+        let splits = split_by_keys(&candidates, count, &within, self.interrupt())?.into_iter();
         let split = |(range, rows)| KeySplit { range, rows: is_exact.then_some(rows) };
         Ok(splits.map(split).collect())
     }
@@ -73,13 +67,8 @@ impl TableSnapshot {
     ///
     /// # Errors
     /// `NotFound` if the column is no weight, which none of a rollup table is, and as [`TableSnapshot::count`].
-    pub fn weight(
-        &self,
-        column: &str,
-        selection: &Selection,
-        interrupt: &Interrupt,
-    ) -> Result<u128> {
-        let layout = &self.table().layout;
+    pub fn weight(&self, column: &str, selection: &Selection) -> Result<u128> {
+        let (layout, interrupt) = (&self.table().layout, self.interrupt());
         check_has_weights(layout, "use the number of events instead")?;
         let weight = weight_column(layout, column)?;
         let selected = self.resolved(self.question(selection)?, interrupt)?;

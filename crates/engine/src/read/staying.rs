@@ -38,7 +38,7 @@ impl<'t> Staying<'t> {
         test: Option<&'t Test>,
         request: &'t SampleRequest,
     ) -> Result<Staying<'t>> {
-        let interrupt = &request.interrupt;
+        let interrupt = table.interrupt();
         let known = if TablePolicy::of(&table.table().layout).deletes() {
             let steps_per_row = table.known_dead().steps_per_draw(candidates.pieces());
             if steps_per_row > 0 {
@@ -56,6 +56,11 @@ impl<'t> Staying<'t> {
             && threads_of(request.threads, request.n)? == 1;
         let kept = is_kept.then(|| KeptRows::new(table, candidates, columns));
         Ok(Staying { table, candidates, test, interrupt, known, kept })
+    }
+
+    /// What stops the draws.
+    pub fn interrupt(&self) -> &Interrupt {
+        self.interrupt
     }
 
     /// Leaves of some places those whose rows stay.

@@ -226,16 +226,19 @@ impl Reader {
     }
 
     /// The named snapshot as it was pinned by the writer, also one that was dropped since the last refresh.
-    pub fn named_snapshot(&self, name: &str) -> Result<Snapshot> {
+    pub fn named_snapshot(&self, name: &str, interrupt: &Interrupt) -> Result<Snapshot> {
         let current = self.current()?;
         let Some(pinned) = current.named.get(name) else {
             return Err(Error::unknown("snapshot", name, current.named.keys().map(String::as_str)));
         };
         let segments = pinned.segments();
         let mut opening = self.opening(&current.postings, &current.lease, segments);
-        let open = |id, layout: &Layout| opening.segment(id, layout);
+        let open = |id, layout: &Layout| {
+            interrupt.check()?;
+            opening.segment(id, layout)
+        };
         let version = open_snapshot(pinned, &self.shared.reads, open)?;
-        opening.finish(&Interrupt::never())?;
+        opening.finish(interrupt)?;
         Ok(Snapshot::new(Arc::new(version)))
     }
 

@@ -77,9 +77,9 @@ pub enum Closed {
 ///
 /// ```
 /// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
-/// use drillcore::{Interrupt, SplitRange, Selection};
+/// use drillcore::{Selection, SplitRange};
 ///
-/// let splits = flights.snapshot()?.splits(2, &Selection::default(), &Interrupt::never())?;
+/// let splits = flights.snapshot()?.splits(2, &Selection::default())?;
 /// let SplitRange { low, high } = &splits[0].range;
 /// assert!(low.is_none() && *high == splits[1].range.low);
 /// # drillcore::Result::Ok(())

@@ -163,21 +163,20 @@ fn stops_once(nth: u32) -> Interrupt {
 #[test]
 fn resolving_the_live_rows_of_an_upsert_table_can_be_interrupted() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let always = Interrupt::new(Arc::new(|| true));
+    let always = || Interrupt::new(Arc::new(|| true));
     let sets: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
     let by_set = Selection { between: None, sets: Some(sets), ..Default::default() };
     for (name, selection) in [("range", Selection::default()), ("set", by_set)] {
         let table = small_table(&db, name, texts_spec(Merge::Upsert));
-        let error = table.count_interruptibly(&selection, &always).unwrap_err();
+        let error = table.interrupted_by(always()).count(&selection).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Interrupted, "count by {name}");
         let request = SampleRequest {
             n: 1,
             with_probability: true,
             selection: selection.clone(),
-            interrupt: stops_once(0),
             ..Default::default()
         };
-        let error = table.sample(&request).unwrap_err();
+        let error = table.interrupted_by(stops_once(0)).sample(&request).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Interrupted, "sample by {name}");
         assert_eq!(table.count(&selection).unwrap(), 10);
     }

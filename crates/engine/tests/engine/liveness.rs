@@ -329,7 +329,7 @@ fn a_count_that_was_ended_makes_no_draw_do_its_work() {
     }
     let snapshot = table.snapshot().unwrap();
     let ended = Interrupt::new(Arc::new(|| true));
-    let error = snapshot.count_interruptibly(&Selection::default(), &ended).unwrap_err();
+    let error = snapshot.interrupted_by(ended).rows().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
     let request =
         SampleRequest { n: 10, selection: of_keys(0, 100), seed: Some(1), ..Default::default() };

@@ -423,7 +423,6 @@ fn a_share_takes_each_passing_row_with_its_chance() {
             selection: Selection { predicate: Some(predicate.clone()), ..Default::default() },
             seed: Some(seed),
             columns: wanted(),
-            ..Default::default()
         };
         let drawn = rows([snapshot.sample_share(&request).unwrap()]);
         squares += (drawn.len() as f64 - 20.0).powi(2);

@@ -299,14 +299,13 @@ fn threads_read_only_where_there_is_work_for_them() {
     let snapshot = table_of(&db, |_| 1, 100_000);
     let others = |request: ScanRequest| {
         let asked = Arc::new(Asked::default());
-        let request = ScanRequest { interrupt: asked.interrupt(), ..request };
-        scanned(&snapshot, &request);
+        scanned(&snapshot.interrupted_by(asked.interrupt()), &request);
         asked.others()
     };
     let several = ScanRequest { threads: Some(3), ..Default::default() };
     let asked = Arc::new(Asked::default());
     let interrupt = asked.interrupt_for_two();
-    scanned(&snapshot, &ScanRequest { interrupt, ..several.clone() });
+    scanned(&snapshot.interrupted_by(interrupt), &several);
     assert!(asked.others() > 0);
     assert_eq!(others(ScanRequest { limit: Some(10_000), ..several.clone() }), 0);
     assert_eq!(others(ScanRequest { threads: Some(1), ..several.clone() }), 0);
@@ -326,13 +325,9 @@ fn dropping_a_scan_ends_its_threads() {
     let snapshot = table_of(&db, |_| 1, 100_000);
     for batches in [0, 1, 5] {
         let asked = Arc::new(Asked::default());
-        let request = ScanRequest {
-            threads: Some(3),
-            partition_rows: Some(5_000),
-            interrupt: asked.interrupt(),
-            ..Default::default()
-        };
-        let mut scan = snapshot.scan(request).unwrap();
+        let request =
+            ScanRequest { threads: Some(3), partition_rows: Some(5_000), ..Default::default() };
+        let mut scan = snapshot.interrupted_by(asked.interrupt()).scan(request).unwrap();
         for _ in 0..batches {
             assert!(scan.next().unwrap().unwrap().num_rows() > 0);
         }
@@ -399,8 +394,9 @@ fn errors_interrupts_and_panics_of_threads_are_the_readers() {
     assert!(rows > 40_000, "{rows} rows");
     assert!(scan.next().is_none());
     let asked = Arc::new(Asked::default());
-    let stopped = ScanRequest { interrupt: asked.interrupt(), ..request(Thirds::new()) };
-    let mut scan = snapshot.scan(stopped).unwrap();
+    let stopped = snapshot.interrupted_by(asked.interrupt());
+    let mut scan = stopped.scan(request(Thirds::new())).unwrap();
+    drop(stopped);
     scan.next().unwrap().unwrap();
     asked.stop.store(true, Ordering::Relaxed);
     assert_eq!(scan.next().unwrap().unwrap_err().kind(), ErrorKind::Interrupted);
@@ -476,8 +472,8 @@ fn few_rows_are_fetched_by_the_caller() {
     let snapshot = table_of(&db, |_| 1, 100_000);
     let others = |n: u64, threads: Option<usize>| {
         let asked = Arc::new(Asked::default());
-        let interrupt = asked.interrupt();
-        snapshot.sample(&SampleRequest { n, threads, interrupt, ..Default::default() }).unwrap();
+        let snapshot = snapshot.interrupted_by(asked.interrupt());
+        snapshot.sample(&SampleRequest { n, threads, ..Default::default() }).unwrap();
         asked.others()
     };
     assert_eq!(others(10_000, Some(4)), 0);
@@ -485,8 +481,8 @@ fn few_rows_are_fetched_by_the_caller() {
     assert_eq!(others(50_000, Some(1)), 0);
     let asked = Arc::new(Asked::default());
     let interrupt = asked.interrupt_for_two();
-    let many = SampleRequest { n: 50_000, threads: Some(4), interrupt, ..Default::default() };
-    assert_eq!(snapshot.sample(&many).unwrap().num_rows(), 50_000);
+    let many = SampleRequest { n: 50_000, threads: Some(4), ..Default::default() };
+    assert_eq!(snapshot.interrupted_by(interrupt).sample(&many).unwrap().num_rows(), 50_000);
     assert!(asked.others() > 0);
 }
 
@@ -501,7 +497,7 @@ fn all_threads_count_the_rows_that_pass() {
         let predicate: Option<Arc<dyn Predicate>> = Some(test.clone());
         let selection = Selection { sets, predicate, ..Default::default() };
         let interrupt = asked.interrupt_for_two();
-        let counted = snapshot.count_interruptibly(&selection, &interrupt).unwrap();
+        let counted = snapshot.interrupted_by(interrupt).count(&selection).unwrap();
         let has_one_core = thread::available_parallelism().map_or(1, usize::from) == 1;
         assert!(asked.others() > 0 || has_one_core);
         // Each row is tested once.

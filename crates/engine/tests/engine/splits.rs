@@ -37,7 +37,7 @@ fn batch(rows: &[(i64, i64)]) -> RecordBatch {
 }
 
 fn split(table: &TableSnapshot, count: usize, selection: &Selection) -> Vec<Selection> {
-    let splits = table.splits(count, selection, &Interrupt::never()).unwrap();
+    let splits = table.splits(count, selection).unwrap();
     let of = |split: KeySplit| Selection { split: Some(split.range), ..selection.clone() };
     splits.into_iter().map(of).collect()
 }
@@ -58,7 +58,7 @@ fn splits_have_about_equally_many_rows_of_any_order_of_appends_and_cut_no_key() 
     assert!(now.pieces() > 1);
     let total = now.rows().unwrap();
     for count in [1, 2, 3, 7, 16, 100] {
-        let splits = now.splits(count, &Selection::default(), &Interrupt::never()).unwrap();
+        let splits = now.splits(count, &Selection::default()).unwrap();
         let rows: Vec<u64> = splits.iter().map(|split| split.rows.unwrap()).collect();
         assert_eq!(rows.iter().sum::<u64>(), total);
         let (share, of_key) = (total / count as u64, total / 10);
@@ -77,14 +77,12 @@ fn splits_have_about_equally_many_rows_of_any_order_of_appends_and_cut_no_key() 
     }
     let none = Some(between(-2, -1));
     let none = Selection { between: none, ..Selection::default() };
-    assert_eq!(now.splits(4, &none, &Interrupt::never()).unwrap(), []);
-    let refused = now.splits(0, &Selection::default(), &Interrupt::never()).unwrap_err();
+    assert_eq!(now.splits(4, &none).unwrap(), []);
+    let refused = now.splits(0, &Selection::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-    let stopped = Interrupt::new(Arc::new(|| true));
-    assert_eq!(
-        now.splits(9, &Selection::default(), &stopped).unwrap_err().kind(),
-        ErrorKind::Interrupted
-    );
+    let stopped = now.interrupted_by(Interrupt::new(Arc::new(|| true)));
+    let refused = stopped.splits(9, &Selection::default()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Interrupted);
 }
 
 #[test]

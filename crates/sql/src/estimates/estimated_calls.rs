@@ -157,7 +157,6 @@ impl Answers<'_> {
                 predicate: condition.transpose().map_err(to_datafusion)?,
                 ..Selection::default()
             },
-            interrupt: interrupt.clone(),
             ..options.request()
         };
         let found = table.estimate(&request).map_err(as_called)?;

@@ -23,8 +23,8 @@ use datafusion::physical_plan::{
     PlanProperties, ReplaceChildrenOptions,
 };
 use drillcore::{
-    Interrupt, KeyPartition, Predicate, SampleRequest, ScanRequest, Selection, ShareRequest,
-    TableSnapshot, Unit,
+    KeyPartition, Predicate, SampleRequest, ScanRequest, Selection, ShareRequest, TableSnapshot,
+    Unit,
 };
 
 use crate::conditions::predicate::Condition;
@@ -68,7 +68,6 @@ pub struct ScanExec {
     partitions: Vec<KeyPartition>,
     /// Whether one partition is known to have work for all threads.
     reads_ahead: bool,
-    interrupt: Interrupt,
     rows: Precision<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -83,7 +82,6 @@ impl ScanExec {
         wanted: Wanted,
         limit: Option<usize>,
         threads: Threads,
-        interrupt: Interrupt,
     ) -> Result<ScanExec> {
         let schema: SchemaRef = Arc::new(table.schema().columns.project(projection)?);
         let fixed = condition.as_ref().map_or(&[][..], |condition| condition.fixed());
@@ -103,7 +101,7 @@ impl ScanExec {
             Boundedness::Bounded,
         );
         let condition = condition.map(Arc::new);
-        let rows = known_rows(&table, condition.as_ref(), wanted, limit, &interrupt)?;
+        let rows = known_rows(&table, condition.as_ref(), wanted, limit)?;
         Ok(ScanExec {
             columns: schema.fields().iter().map(|field| field.name().clone()).collect(),
             table,
@@ -113,7 +111,6 @@ impl ScanExec {
             threads,
             partitions: Vec::new(),
             reads_ahead: false,
-            interrupt,
             rows,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -152,7 +149,6 @@ impl ScanExec {
             threads: Some(self.threads.count),
             partition_rows: self.threads.partition_rows,
             batch_rows: Some(BATCH_ROWS),
-            interrupt: self.interrupt.clone(),
             ..Default::default()
         }
     }
@@ -164,7 +160,6 @@ impl ScanExec {
         mut send: impl FnMut(RecordBatch) -> bool,
     ) -> std::result::Result<(), drillcore::Error> {
         let (selection, columns) = (self.selection(), Some(self.columns.clone()));
-        let interrupt = self.interrupt.clone();
         let rows = match self.wanted {
             Wanted::All => {
                 let mut scan = match self.partitions.get(partition) {
@@ -185,18 +180,11 @@ impl ScanExec {
                 at_most: true,
                 seed: Some(seed),
                 columns,
-                interrupt,
                 ..Default::default()
             })?,
             Wanted::Share { share, seed } => {
                 let seed = Some(seed);
-                self.table.sample_share(&ShareRequest {
-                    share,
-                    selection,
-                    seed,
-                    columns,
-                    interrupt,
-                })?
+                self.table.sample_share(&ShareRequest { share, selection, seed, columns })?
             }
         };
         // A sample is drawn whole, whatever the limit, so that the limit does not change its rows.
@@ -250,16 +238,15 @@ fn known_rows(
     condition: Option<&Arc<Condition>>,
     wanted: Wanted,
     limit: Option<usize>,
-    interrupt: &Interrupt,
 ) -> Result<Precision<usize>> {
     let is_indexed = condition.is_none_or(|condition| condition.is_exact());
     let (selection, limit) = (selection(condition), limit.unwrap_or(usize::MAX));
     let size = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
     if wanted == Wanted::All && table.counts_by_indexes(&selection).map_err(to_datafusion)? {
-        let rows = table.count_interruptibly(&selection, interrupt).map_err(to_datafusion)?;
+        let rows = table.count(&selection).map_err(to_datafusion)?;
         return Ok(Precision::Exact(size(rows).min(limit)));
     }
-    let Some(rows) = table.count_at_most(&selection, interrupt).map_err(to_datafusion)? else {
+    let Some(rows) = table.count_at_most(&selection).map_err(to_datafusion)? else {
         return Ok(Precision::Absent);
     };
     let passing = size(rows) / if is_indexed { 1 } else { TEST_DIVISOR };

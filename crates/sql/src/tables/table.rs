@@ -24,7 +24,6 @@ use crate::tables::subqueries::answered;
 pub struct Tables {
     snapshot: Snapshot,
     threads: Threads,
-    interrupt: Interrupt,
     /// Names that were asked for and are no tables.
     unknown: Mutex<Vec<String>>,
     /// What was estimated for the query, by its name.
@@ -36,21 +35,14 @@ pub struct Tables {
 pub struct Table {
     pub table: TableSnapshot,
     pub threads: Threads,
-    pub interrupt: Interrupt,
     pub wanted: Wanted,
     /// Conditions that a sample is drawn under, with unqualified columns. Queries in them are not answered yet.
     pub conditions: Vec<Expr>,
 }
 
 impl Tables {
-    pub fn new(snapshot: Snapshot, threads: Threads, interrupt: Interrupt) -> Tables {
-        Tables {
-            snapshot,
-            threads,
-            interrupt,
-            unknown: Mutex::default(),
-            estimates: Mutex::default(),
-        }
+    pub fn new(snapshot: Snapshot, threads: Threads) -> Tables {
+        Tables { snapshot, threads, unknown: Mutex::default(), estimates: Mutex::default() }
     }
 
     /// The table of that name.
@@ -58,7 +50,6 @@ impl Tables {
         Ok(Table {
             table: self.snapshot.table(name)?,
             threads: self.threads,
-            interrupt: self.interrupt.clone(),
             wanted: Wanted::All,
             conditions: Vec::new(),
         })
@@ -81,7 +72,7 @@ impl Tables {
 
     /// What stops the query.
     pub fn interrupt(&self) -> &Interrupt {
-        &self.interrupt
+        self.snapshot.interrupt()
     }
 
     /// The names asked for that no table has.
@@ -169,7 +160,6 @@ impl TableProvider for Table {
             self.wanted,
             limit,
             self.threads,
-            self.interrupt.clone(),
         )?))
     }
 }

@@ -52,8 +52,8 @@ fn reading_and_planning_a_long_query_end_early() {
     let (db, _) = table();
     let snapshot = db.snapshot().unwrap();
     let run = |text: &str, interrupt: &Interrupt| {
-        let options = QueryOptions { interrupt: interrupt.clone(), ..Default::default() };
-        query(&snapshot, text, &options).map(drop)
+        let snapshot = snapshot.interrupted_by(interrupt.clone());
+        query(&snapshot, text, &QueryOptions::default()).map(drop)
     };
     let list = format!("select a from t where a in ({})", numbers(300_000));
     ends_early("a long list", |interrupt| run(&list, interrupt));

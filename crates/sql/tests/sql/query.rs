@@ -462,11 +462,11 @@ fn a_query_can_be_stopped() {
     let counter = asked.clone();
     // Stops the third time that the query asks.
     let interrupt = Interrupt::new(Arc::new(move || counter.fetch_add(1, Ordering::Relaxed) >= 2));
-    let options = QueryOptions { interrupt, ..Default::default() };
+    let snapshot = db.snapshot().unwrap().interrupted_by(interrupt);
     // An operator that does not stop by itself for a long time.
     let text = "select count(*) from flights a, flights b, flights c where a.delay + b.delay + c.delay = 5";
     let started = std::time::Instant::now();
-    let found = query(&db.snapshot().unwrap(), text, &options);
+    let found = query(&snapshot, text, &QueryOptions::default());
     let error = found.and_then(Iterator::collect::<Result<Vec<_>>>).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
     assert!(started.elapsed().as_secs() < 10);

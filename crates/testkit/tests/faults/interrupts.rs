@@ -369,34 +369,34 @@ type Reading = fn(&Database, &Interrupt) -> Result<()>;
 
 const READINGS: [(&str, Reading); 8] = [
     ("get", |db, interrupt| {
-        let table = db.table("events")?.snapshot()?;
-        table.get_interruptibly(&[keys()], None, interrupt).map(drop)
+        let table = db.table("events")?.interrupted_by(interrupt.clone()).snapshot()?;
+        table.get(&[keys()], None).map(drop)
     }),
     ("get of an upsert table", |db, interrupt| {
-        let table = db.table("newest")?.snapshot()?;
-        table.get_interruptibly(&[keys()], None, interrupt).map(drop)
+        let table = db.table("newest")?.snapshot()?.interrupted_by(interrupt.clone());
+        table.get(&[keys()], None).map(drop)
     }),
     ("get of a rollup table", |db, interrupt| {
-        let table = db.table("folded")?.snapshot()?;
-        table.get_interruptibly(&[keys()], None, interrupt).map(drop)
+        let table = db.interrupted_by(interrupt.clone()).snapshot()?.table("folded")?;
+        table.get(&[keys()], None).map(drop)
     }),
     ("rows of an upsert table", |db, interrupt| {
-        let table = db.table("newest")?.snapshot()?;
-        table.count_interruptibly(&Selection::default(), interrupt).map(drop)
+        let table = db.snapshot()?.interrupted_by(interrupt.clone()).table("newest")?;
+        table.rows().map(drop)
     }),
     ("sets", |db, interrupt| {
-        db.table("events")?.snapshot()?.sets_interruptibly(interrupt).map(drop)
+        db.table("events")?.snapshot()?.interrupted_by(interrupt.clone()).sets().map(drop)
     }),
     ("verify", |db, interrupt| db.interrupted_by(interrupt.clone()).verify().map(drop)),
     ("scan", |db, interrupt| {
-        let interrupt = interrupt.clone();
-        let request = ScanRequest { interrupt, threads: Some(1), ..Default::default() };
-        db.table("events")?.snapshot()?.scan(request)?.try_for_each(|batch| batch.map(drop))
+        let table = db.table("events")?.snapshot()?.interrupted_by(interrupt.clone());
+        let request = ScanRequest { threads: Some(1), ..Default::default() };
+        table.scan(request)?.try_for_each(|batch| batch.map(drop))
     }),
     ("sample", |db, interrupt| {
-        let interrupt = interrupt.clone();
-        let request = SampleRequest { n: 5_000, seed: Some(1), interrupt, ..Default::default() };
-        db.table("events")?.snapshot()?.sample(&request).map(drop)
+        let table = db.table("events")?.snapshot()?.interrupted_by(interrupt.clone());
+        let request = SampleRequest { n: 5_000, seed: Some(1), ..Default::default() };
+        table.sample(&request).map(drop)
     }),
 ];
 

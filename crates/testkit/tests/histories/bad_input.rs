@@ -533,21 +533,20 @@ fn an_interrupted_call_says_so() {
     f.database.flush().unwrap();
     let stop = Interrupt::new(Arc::new(|| true));
     f.refuses(Interrupted, "interrupted", |f| {
-        let mut scan =
-            f.snapshot().scan(ScanRequest { interrupt: stop.clone(), ..Default::default() })?;
+        let mut scan = f.snapshot().interrupted_by(stop.clone()).scan(ScanRequest::default())?;
         scan.next().expect("a first batch or an error")
     });
     f.refuses(Interrupted, "interrupted", |f| {
-        f.snapshot().sample(&SampleRequest { n: 5, interrupt: stop.clone(), ..Default::default() })
+        let request = SampleRequest { n: 5, ..Default::default() };
+        f.snapshot().interrupted_by(stop.clone()).sample(&request)
     });
     f.refuses(Interrupted, "interrupted", |f| f.database.interrupted_by(stop.clone()).verify());
     f.refuses(Interrupted, "interrupted", |f| {
         let request = EstimateRequest {
             aggregates: vec![("n".into(), Aggregate::avg("price"))],
-            interrupt: stop.clone(),
             ..Default::default()
         };
-        f.snapshot().estimate(&request)
+        f.snapshot().interrupted_by(stop.clone()).estimate(&request)
     });
 }
 

@@ -81,12 +81,12 @@ impl<'a> Drawing<'a> {
         // To find the live rows costs about what it costs to read all of them.
         let stops_by_error = matches!(request.stop, Stop::Error(_));
         let population =
-            Population::of(table, scope, plan.unit, stops_by_error, &request.interrupt)?;
+            Population::of(table, scope, plan.unit, stops_by_error, table.interrupt())?;
         let is_unresolved = matches!(population, Population::Unresolved(_));
         let selected = population.selected();
         let all_rows: u64 = table.table().pieces.now().iter().map(|piece| piece.rows()).sum();
         plan.bounds_are_met = table.indexes_suffice(None) && all_rows == selected.len();
-        let known = known(table, &plan, selected, draws_max.min(USUAL_DRAWS), request)?;
+        let known = known(table, &plan, selected, draws_max.min(USUAL_DRAWS))?;
         if !stops_by_error && draws_max < population.len() {
             plan.check_sampled(&known)?;
         }
@@ -215,11 +215,11 @@ impl<'a> Drawing<'a> {
         let round = round.min(self.draws_max - self.drawn).min(rest);
         let mut numbers = Vec::new();
         self.chooser.draw_into(&mut self.rng, round as usize, &mut numbers);
-        let Drawing { table, request, plan, population, tally, .. } = self;
+        let Drawing { table, plan, population, tally, .. } = self;
         let at_once = rows_at_a_time(table, population.selected(), plan.columns());
         let at_once = at_once.min(ROUND_MAX as usize);
         for numbers in numbers.chunks(at_once) {
-            let batch = population.rows_at(table, plan.columns(), numbers, &request.interrupt)?;
+            let batch = population.rows_at(table, plan.columns(), numbers, table.interrupt())?;
             tally.add(&plan.passing(batch)?)?;
         }
         self.drawn += numbers.len() as u64;
@@ -252,12 +252,8 @@ impl<'a> Drawing<'a> {
     fn read(&self, selection: Selection) -> Result<ReadGroups> {
         let schema = &self.table.table().layout.schema().columns;
         let names = self.plan.columns().iter().map(|&column| schema.field(column).name().clone());
-        let request = ScanRequest {
-            selection,
-            columns: Some(names.collect()),
-            interrupt: self.request.interrupt.clone(),
-            ..ScanRequest::default()
-        };
+        let request =
+            ScanRequest { selection, columns: Some(names.collect()), ..ScanRequest::default() };
         let threads = threads_for(None, self.population.selected().len(), ROWS_PER_THREAD)?;
         let parts = if threads == 1 { 1 } else { threads * PARTITIONS_PER_THREAD };
         let partitions = self.table.scan_partitions(&request, parts)?;
@@ -292,12 +288,11 @@ fn known(
     plan: &EstimatePlan,
     selected: &Selected,
     pages_max: u64,
-    request: &EstimateRequest,
 ) -> Result<Vec<Known>> {
     let bounding = plan.bounding_columns(table);
     let columns: Vec<usize> = bounding.iter().copied().flatten().collect();
     let layout = &table.table().layout;
-    let mut found = bounds(layout, selected, &columns, pages_max, &request.interrupt)?.into_iter();
+    let mut found = bounds(layout, selected, &columns, pages_max, table.interrupt())?.into_iter();
     let known = |column: &Option<usize>| match column {
         None => Known::Nothing,
         Some(_) => found.next().expect("one per column"),

@@ -258,7 +258,7 @@ impl EstimatePlan {
         if table.looks_for_sets() {
             return Ok(None);
         }
-        let sets = table.sets_interruptibly(&request.interrupt)?;
+        let sets = table.sets()?;
         let schema = table.schema();
         let field = schema.columns.field(schema.set_column().expect("grouped by the set column"));
         // Of the column's type, as the sets are: other types are encoded otherwise.

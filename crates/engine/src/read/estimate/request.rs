@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::read::estimate::aggregate::Aggregate;
 use crate::read::estimate::computed::Computed;
@@ -51,8 +50,6 @@ pub struct EstimateRequest {
     pub simultaneous: bool,
     /// The same seed on the same snapshot draws the same rows; none is a fresh one.
     pub seed: Option<u64>,
-    /// Ends the call early.
-    pub interrupt: Interrupt,
 }
 
 /// When enough has been drawn. In every case at the latest when all rows have been: the result is exact then.
@@ -138,7 +135,6 @@ impl Default for EstimateRequest {
             confidence: 0.95,
             simultaneous: false,
             seed: None,
-            interrupt: Interrupt::never(),
         }
     }
 }
