@@ -5,27 +5,24 @@
 //! once the name is: so the file with the highest number is the manifest, and an edit that was read from the
 //! system's cache only, since its sync had failed, is durable before anything is built upon it.
 
+mod state;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
 use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
-use drillcore_format::ids::{Lsn, SegmentId, TableId};
-use drillcore_format::logged_commit::SourcePosition;
-use drillcore_format::manifest_edit::{
-    BackupMark, Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
-};
-use drillcore_format::ordinal_intervals::OrdinalIntervals;
-use drillcore_format::schema::TableSchema;
+use drillcore_format::ids::SegmentId;
+use drillcore_format::manifest_edit::{Edit, decode_edits, encode_edits};
 
 use crate::error::{IoContext, Result, StorageError};
 use crate::files::directory::{Directory, WriteFile, read_file};
 use crate::files::lease::ManifestVersion;
 use crate::files::whole_file::create_whole;
+
+pub use state::{ManifestState, ManifestTable, PinnedSnapshot};
 
 /// An edit is refused where it would leave less of the disk: a file system gives out whole blocks, and needs some
 /// itself.
@@ -33,62 +30,6 @@ const SLACK_BYTES: u64 = 64 << 10;
 
 /// Files of manifests by number and name, the oldest first.
 pub type Files = Vec<(u64, String)>;
-
-/// What the manifest says.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ManifestState {
-    /// All tables that are not dropped.
-    pub tables: BTreeMap<TableId, ManifestTable>,
-    /// Named snapshots.
-    pub snapshots: BTreeMap<String, PinnedSnapshot>,
-    /// Of the segments above, those whose set index lies in a file of its own.
-    pub postings: BTreeMap<SegmentId, PostingsMeta>,
-    /// How far sources had been read at `next_lsn`.
-    pub positions: BTreeMap<String, Vec<u8>>,
-    /// Tables get numbers from this one on.
-    pub next_table: TableId,
-    /// Segments and postings files get numbers from this one on.
-    pub next_segment: SegmentId,
-    /// The log is needed from this commit on.
-    pub next_lsn: Lsn,
-    /// The database's own number, since it was first opened for writing.
-    pub identity: Option<u128>,
-    /// Set in a backup, and in what was one until it was opened for writing.
-    pub backup: Option<BackupMark>,
-}
-
-/// One table in the manifest.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ManifestTable {
-    /// No other table has it.
-    pub name: String,
-    /// The newest shape. Segments from before it lack what was added since.
-    pub schema: TableSchema,
-    /// All commits up to here are in `segments`.
-    pub flushed: Lsn,
-    /// Oldest first.
-    pub segments: Vec<SegmentMeta>,
-    /// Which rows of these were erased.
-    pub erased: BTreeMap<SegmentId, OrdinalIntervals>,
-}
-
-/// All tables at one moment, kept for good.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PinnedSnapshot {
-    /// The newest commit that it shows.
-    pub lsn: Lsn,
-    /// In seconds since 1970.
-    pub clock: u64,
-    /// Each as it was then; the manifest keeps its segments from being removed.
-    pub tables: Vec<PinnedTable>,
-}
-
-impl PinnedSnapshot {
-    /// The segments of its tables.
-    pub fn segments(&self) -> impl Iterator<Item = SegmentId> + '_ {
-        self.tables.iter().flat_map(|table| &table.segments).map(|segment| segment.id)
-    }
-}
 
 /// The manifest's file, open for further edits.
 pub struct Manifest {
@@ -250,273 +191,6 @@ impl Manifest {
     /// The directory the database lives in.
     pub fn directory(&self) -> &Arc<dyn Directory> {
         &self.directory
-    }
-}
-
-impl ManifestState {
-    /// Of a directory without a manifest.
-    pub fn empty() -> ManifestState {
-        ManifestState {
-            tables: BTreeMap::new(),
-            snapshots: BTreeMap::new(),
-            postings: BTreeMap::new(),
-            positions: BTreeMap::new(),
-            next_table: TableId(1),
-            next_segment: SegmentId(1),
-            next_lsn: Lsn(1),
-            identity: None,
-            backup: None,
-        }
-    }
-
-    fn as_edits(&self) -> Vec<Edit> {
-        let mut edits = vec![
-            Edit::NextTable(self.next_table),
-            Edit::NextSegment(self.next_segment),
-            Edit::NextLsn(self.next_lsn),
-        ];
-        for (&table, entry) in &self.tables {
-            let (name, schema) = (entry.name.clone(), entry.schema.clone());
-            edits.push(Edit::CreateTable { table, name, schema });
-            edits.push(Edit::Flushed { table, lsn: entry.flushed });
-            let segments = entry.segments.iter().cloned();
-            edits.extend(segments.map(|segment| Edit::AddSegment { table, segment }));
-            if !entry.erased.is_empty() {
-                let erased = entry.erased.iter().map(|(id, rows)| (*id, rows.clone()));
-                edits.push(Edit::EraseRows { table, segments: erased.collect() });
-            }
-        }
-        for (name, PinnedSnapshot { lsn, clock, tables }) in &self.snapshots {
-            let (name, tables) = (name.clone(), tables.clone());
-            edits.push(Edit::PinSnapshot { name, lsn: *lsn, clock: *clock, tables });
-        }
-        for (&segment, &postings) in &self.postings {
-            edits.push(Edit::AttachPostings { segment, postings });
-        }
-        edits.extend(self.identity.map(|database| Edit::Identify { database }));
-        edits.extend(self.backup.map(Edit::MarkBackup));
-        let positions = self.positions.clone().into_iter();
-        edits.extend(
-            positions
-                .map(|(source, position)| Edit::SetPosition(SourcePosition { source, position })),
-        );
-        edits
-    }
-
-    /// Carries out one edit; an edit that does not fit the state is described in the error.
-    pub fn apply(&mut self, edit: &Edit) -> std::result::Result<(), String> {
-        let unknown =
-            |table: TableId| format!("an edit names table {}, which does not exist", table.0);
-        match edit {
-            Edit::CreateTable { table, name, schema } => {
-                if self.tables.values().any(|known| known.name == *name) {
-                    return Err(format!("a second table {name:?} is created"));
-                }
-                let entry = ManifestTable {
-                    name: name.clone(),
-                    schema: schema.clone(),
-                    flushed: Lsn(0),
-                    segments: Vec::new(),
-                    erased: BTreeMap::new(),
-                };
-                self.next_table = self.next_table.max(TableId(table.0 + 1));
-                if self.tables.insert(*table, entry).is_some() {
-                    return Err(format!("table {} is created twice", table.0));
-                }
-            }
-            Edit::DropTable { table } => {
-                self.tables.remove(table).ok_or_else(|| unknown(*table))?;
-                self.forget_postings();
-            }
-            Edit::AddSegment { table, segment } => {
-                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
-                self.next_segment = self.next_segment.max(SegmentId(segment.id.0 + 1));
-                entry.segments.push(segment.clone());
-            }
-            Edit::ReplaceSegments { table, removed, added } => {
-                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
-                let mut first = entry.segments.len();
-                for id in removed {
-                    let place = entry.segments.iter().position(|segment| segment.id == *id);
-                    let place =
-                        place.ok_or_else(|| format!("segment {id} is removed but unknown"))?;
-                    entry.segments.remove(place);
-                    entry.erased.remove(id);
-                    first = first.min(place);
-                }
-                for segment in added {
-                    self.next_segment = self.next_segment.max(SegmentId(segment.id.0 + 1));
-                }
-                entry.segments.splice(first..first, added.iter().cloned());
-                self.forget_postings();
-            }
-            Edit::Flushed { table, lsn } => {
-                self.tables.get_mut(table).ok_or_else(|| unknown(*table))?.flushed = *lsn;
-            }
-            Edit::PinSnapshot { name, lsn, clock, tables } => {
-                for PinnedTable { segments, erased, .. } in tables {
-                    erased.iter().try_for_each(|(id, rows)| check_erased(segments, *id, rows))?;
-                }
-                let ids = tables.iter().flat_map(|table| &table.segments).map(|s| s.id.0 + 1);
-                let next = SegmentId(ids.max().unwrap_or(0));
-                self.next_segment = self.next_segment.max(next);
-                let pinned = PinnedSnapshot { lsn: *lsn, clock: *clock, tables: tables.clone() };
-                if self.snapshots.insert(name.clone(), pinned).is_some() {
-                    return Err(format!("snapshot {name:?} is pinned twice"));
-                }
-            }
-            Edit::DropSnapshot { name } => {
-                let dropped = self.snapshots.remove(name);
-                dropped.ok_or_else(|| format!("snapshot {name:?} is dropped but unknown"))?;
-                self.forget_postings();
-            }
-            Edit::AddColumn { table, column } => {
-                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
-                if entry.schema.columns.column_with_name(column.name()).is_some() {
-                    let (name, table) = (column.name(), table.0);
-                    return Err(format!("column {name:?} is added to table {table} twice"));
-                }
-                entry.schema = entry.schema.with_column(column.clone());
-                entry.schema.check()?;
-            }
-            Edit::IndexSets { table, indexed } => {
-                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
-                if entry.schema.set.is_none() {
-                    return Err(format!(
-                        "sets of table {} are indexed, but it has no set column",
-                        table.0
-                    ));
-                }
-                entry.schema = entry.schema.with_indexed(indexed.clone());
-            }
-            Edit::AttachPostings { segment, postings } => {
-                if !self.segments().any(|known| known == *segment) {
-                    return Err(format!("postings are attached to unknown segment {segment}"));
-                }
-                self.next_segment = self.next_segment.max(SegmentId(postings.file.0 + 1));
-                self.postings.insert(*segment, *postings);
-            }
-            Edit::EraseRows { table, segments } => {
-                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
-                for (id, rows) in segments {
-                    check_erased(&entry.segments, *id, rows)?;
-                    let erased = entry.erased.entry(*id).or_default();
-                    *erased = erased.union(rows);
-                }
-            }
-            Edit::SetTtl { table, ttl } => {
-                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
-                entry.schema = entry.schema.with_ttl(*ttl);
-                entry.schema.check()?;
-            }
-            Edit::RenameTable { table, name } => {
-                if self.tables.values().any(|known| known.name == *name) {
-                    return Err(format!("a second table gets the name {name:?}"));
-                }
-                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
-                entry.name.clone_from(name);
-            }
-            Edit::Reshape { table, schema } => {
-                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
-                if !schema.continues(&entry.schema) {
-                    return Err(format!(
-                        "table {} gets a shape that its rows do not have",
-                        table.0
-                    ));
-                }
-                entry.schema = schema.clone();
-            }
-            Edit::Identify { database } => self.identity = Some(*database),
-            Edit::MarkBackup(mark) => self.backup = Some(*mark),
-            Edit::SetPosition(SourcePosition { source, position }) => {
-                match position.is_empty() {
-                    true => self.positions.remove(source),
-                    false => self.positions.insert(source.clone(), position.clone()),
-                };
-            }
-            Edit::NextTable(table) => self.next_table = self.next_table.max(*table),
-            Edit::NextSegment(segment) => self.next_segment = self.next_segment.max(*segment),
-            Edit::NextLsn(lsn) => self.next_lsn = self.next_lsn.max(*lsn),
-        }
-        Ok(())
-    }
-
-    /// What is wrong with the state that all edits add up to, though each of them could be carried out.
-    fn check(&self) -> std::result::Result<(), String> {
-        for table in self.tables.values() {
-            let mut ids = BTreeSet::new();
-            if let Some(segment) = table.segments.iter().find(|segment| !ids.insert(segment.id)) {
-                return Err(format!("segment {} of {:?} is listed twice", segment.id, table.name));
-            }
-            let last = table.segments.iter().map(|segment| segment.lsns.last).max();
-            if let Some(last) = last
-                && last > table.flushed
-            {
-                let (name, flushed) = (&table.name, table.flushed);
-                return Err(format!(
-                    "segments of {name:?} have commit {last}, but only {flushed} is flushed"
-                ));
-            }
-        }
-        let mut shapes: BTreeMap<TableId, Vec<&TableSchema>> = BTreeMap::new();
-        for (id, table) in &self.tables {
-            shapes.entry(*id).or_default().push(&table.schema);
-        }
-        for (name, snapshot) in &self.snapshots {
-            let mut names = BTreeSet::new();
-            for table in &snapshot.tables {
-                shapes.entry(table.table).or_default().push(&table.schema);
-                let mut ids = BTreeSet::new();
-                let is_of_snapshot = |segment: &SegmentMeta| segment.lsns.last <= snapshot.lsn;
-                let is_consistent = (table.segments.iter())
-                    .all(|segment| is_of_snapshot(segment) && ids.insert(segment.id));
-                if !is_consistent || !names.insert(&table.name) {
-                    return Err(format!(
-                        "snapshot {name:?} has an inconsistent table {:?}",
-                        table.name
-                    ));
-                }
-            }
-        }
-        // Segments that several of them have are opened once, as one of them.
-        for (table, mut shapes) in shapes {
-            shapes.sort_by_key(|schema| (schema.stored_count(), schema.stored.retired().len()));
-            if !shapes.is_sorted_by(|earlier, later| later.continues(earlier)) {
-                return Err(format!("table {} has several shapes", table.0));
-            }
-        }
-        Ok(())
-    }
-
-    /// The segments of tables and named snapshots; one of both comes twice.
-    pub fn segments(&self) -> impl Iterator<Item = SegmentId> {
-        let of_tables = self.tables.values().flat_map(|table| &table.segments);
-        let pinned = self.snapshots.values().flat_map(PinnedSnapshot::segments);
-        of_tables.map(|segment| segment.id).chain(pinned)
-    }
-
-    /// Leaves out postings of segments that are gone.
-    fn forget_postings(&mut self) {
-        if !self.postings.is_empty() {
-            let known: BTreeSet<SegmentId> = self.segments().collect();
-            self.postings.retain(|segment, _| known.contains(segment));
-        }
-    }
-}
-
-/// Whether rows of a segment can have been erased: those that it has.
-fn check_erased(
-    segments: &[SegmentMeta],
-    id: SegmentId,
-    rows: &OrdinalIntervals,
-) -> std::result::Result<(), String> {
-    match segments.iter().find(|segment| segment.id == id) {
-        None => Err(format!("rows of segment {id} are erased, but it is unknown")),
-        Some(segment) if u64::from(rows.end()) > segment.rows => {
-            let (last, rows) = (rows.end() - 1, segment.rows);
-            Err(format!("row {last} of segment {id} is erased, but it has {rows} rows"))
-        }
-        Some(_) => Ok(()),
     }
 }
 

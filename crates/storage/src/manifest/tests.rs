@@ -1,6 +1,12 @@
+use std::collections::BTreeMap;
+
+use drillcore_format::ids::{Lsn, LsnRange, TableId};
+use drillcore_format::manifest_edit::{PinnedTable, PostingsMeta, SegmentMeta};
+use drillcore_format::ordinal_intervals::OrdinalIntervals;
+use drillcore_format::schema::TableSchema;
+
 use super::*;
 use crate::files::memory_directory::MemoryDirectory;
-use drillcore_format::ids::LsnRange;
 
 fn open(directory: &MemoryDirectory) -> Result<(Manifest, ManifestState)> {
     let (manifest, state, replaced) = Manifest::open(Arc::new(directory.clone()), 7, SegmentId(1))?;
