@@ -8,10 +8,10 @@ use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use drillcore_format::byte_bounds;
 use drillcore_format::error::FormatError;
-use drillcore_format::index_page::{FilterPlace, IndexPage, key_hash, may_contain};
+use drillcore_format::index_page::{IndexPage, key_hash, may_contain};
 use drillcore_format::key::Bound;
 use drillcore_format::postings::{WEIGHT_GROUP, WeightGroup};
-use drillcore_format::rows::Rows;
+use drillcore_format::rows::{Projection, Rows};
 use drillcore_format::statistics_page::Zones;
 use drillcore_format::streams::directory::StreamColumn;
 
@@ -45,104 +45,182 @@ pub fn check_segment(
     if segment.meta() != known {
         return Err(fault(segment, "the file is not the one that was opened".to_string()));
     }
-    let all = segment.layout().all();
-    // Reading rows checks their other columns; lists are taken apart only when they are shown.
-    let fields = segment.layout().schema().columns.fields();
-    let is_list = |column: &usize| matches!(fields[*column].data_type(), DataType::List(_));
-    let lists: Vec<usize> = (0..fields.len()).filter(is_list).collect();
-    let distinct = !segment.layout().schema().repeats_keys();
-    let mut last_key: Vec<u8> = Vec::new();
-    let (mut next_ordinal, mut blocks) = (0u64, 0u64);
-    let mut sets = SetLists::new(segment.indexed(), segment.layout());
-    let mut streams = ColumnReader::of_each_stream(segment)?;
+    let mut check = RowsCheck::new(segment)?;
     for (number, page) in segment.index_pages().enumerate() {
         let page = page?;
+        if !check.check_page(number, &page, &mut go_on)? {
+            return Ok(());
+        }
+    }
+    check.check_counts(known.blocks)?;
+    check_sets(segment, check.sets, go_on)
+}
+
+/// Checks the rows of a segment, from the first to the last.
+struct RowsCheck<'s> {
+    segment: &'s Segment,
+    all: Projection,
+    /// The columns that are lists.
+    lists: Vec<usize>,
+    /// No two rows have the same key.
+    is_distinct: bool,
+    last_key: Vec<u8>,
+    next_ordinal: u64,
+    /// The blocks before that row.
+    blocks: u64,
+    sets: SetLists,
+    streams: Vec<(StreamColumn, ColumnReader)>,
+}
+
+/// An index page whose rows are checked.
+struct PageCheck<'p> {
+    page: &'p IndexPage,
+    /// The pages of its filter.
+    filter: Vec<Arc<[u8]>>,
+    zones: Zones,
+    /// Of each weight column what the rows so far weigh.
+    sums: Vec<u128>,
+}
+
+impl<'s> RowsCheck<'s> {
+    fn new(segment: &'s Arc<Segment>) -> Result<RowsCheck<'s>> {
+        let layout = segment.layout();
+        // Reading rows checks their other columns; lists are taken apart only when they are shown.
+        let fields = layout.schema().columns.fields();
+        let is_list = |column: &usize| matches!(fields[*column].data_type(), DataType::List(_));
+        Ok(RowsCheck {
+            segment,
+            all: layout.all(),
+            lists: (0..fields.len()).filter(is_list).collect(),
+            is_distinct: !layout.schema().repeats_keys(),
+            last_key: Vec::new(),
+            next_ordinal: 0,
+            blocks: 0,
+            sets: SetLists::new(segment.indexed(), layout),
+            streams: ColumnReader::of_each_stream(segment)?,
+        })
+    }
+
+    /// Checks the next index page, and the rows in its blocks. False if `go_on` said no.
+    fn check_page(
+        &mut self,
+        number: usize,
+        page: &IndexPage,
+        go_on: &mut impl FnMut(u64) -> bool,
+    ) -> Result<bool> {
+        let segment = self.segment;
         let filter = (0..page.filter_pages()).map(|part| segment.filter_request(number, part));
         let filter: Vec<_> = filter.collect();
         let filter = segment.cache().payloads(&filter).into_iter().collect::<Result<Vec<_>>>()?;
-        if page.first_ordinal() != next_ordinal {
-            return Err(fault(
-                segment,
-                format!("an index page starts at row {}, not {next_ordinal}", page.first_ordinal()),
-            ));
+        let before = self.next_ordinal;
+        if page.first_ordinal() != before {
+            let detail =
+                format!("an index page starts at row {}, not {before}", page.first_ordinal());
+            return Err(fault(segment, detail));
         }
-        let (before, after) = (next_ordinal, next_ordinal + page.rows());
-        let zones = zones_of(segment, &page)?;
-        let mut sums = vec![0u128; segment.layout().weight_count()];
-        while next_ordinal < after {
-            if !go_on(next_ordinal) {
-                return Ok(());
+        let after = before + page.rows();
+        let zones = zones_of(segment, page)?;
+        let sums = vec![0; segment.layout().weight_count()];
+        let mut of_page = PageCheck { page, filter, zones, sums };
+        while self.next_ordinal < after {
+            if !go_on(self.next_ordinal) {
+                return Ok(false);
             }
-            let end = end_of_zones(segment, &zones, next_ordinal..after)?;
-            let rows = segment.read(next_ordinal, end, &all)?;
-            for row in 0..rows.len() {
-                let key = rows.key(row);
-                // The first row has none before it, and its key may be empty.
-                let is_first = next_ordinal == 0 && row == 0;
-                if *last_key > *key || distinct && !is_first && *last_key == *key {
-                    return Err(fault(
-                        segment,
-                        format!("row {} is not in key order", next_ordinal + row as u64),
-                    ));
-                }
-                let hash = key_hash(key);
-                let passes = |place: FilterPlace| may_contain(&filter[place.page], place, hash);
-                let passes = page.filter_place(hash).map_or(Ok(true), passes);
-                if !passes.map_err(|error| fault(segment, error.to_string()))? {
-                    return Err(fault(
-                        segment,
-                        format!("the filter excludes row {}", next_ordinal + row as u64),
-                    ));
-                }
-                last_key.clear();
-                last_key.extend_from_slice(key);
-            }
-            let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
-            let weights = weights_of(segment.layout(), &rows, &all).map_err(decode)?;
-            for (sum, units) in sums.iter_mut().zip(&weights) {
-                *sum += units.iter().map(|&unit| u128::from(unit)).sum::<u128>();
-            }
-            check_searches(segment, &page, next_ordinal, &rows)?;
-            let columns = segment.layout().stored_columns(&rows).map_err(decode)?;
-            for (column, reader) in &mut streams {
-                check_stream(segment, *column, reader, next_ordinal, &rows, &columns)?;
-            }
-            let zones = zones.overlapping(next_ordinal..end);
-            let spans: Vec<_> = (0..zones.len()).map(|zone| zones.span(zone)).collect();
-            let measured = Zones::measure(segment.layout(), &rows, next_ordinal, &spans);
-            if zones != measured.map_err(decode)? {
-                let detail =
-                    format!("the zones of the rows {next_ordinal}..{end} do not describe them");
-                return Err(fault(segment, detail));
-            }
-            segment.layout().decode(&rows, &lists).map_err(decode)?;
-            sets.note(segment.layout(), &rows, &weights, next_ordinal).map_err(decode)?;
-            sets.make_room();
-            next_ordinal = end;
+            let end = end_of_zones(segment, &of_page.zones, self.next_ordinal..after)?;
+            self.check_rows(&mut of_page, end)?;
         }
-        for (weight, &sum) in sums.iter().enumerate() {
+        of_page.check_weights(segment, before..after)?;
+        self.blocks += page.blocks() as u64;
+        Ok(true)
+    }
+
+    /// Checks the next rows of an index page, up to an ordinal where a zone ends.
+    fn check_rows(&mut self, of_page: &mut PageCheck<'_>, end: u64) -> Result<()> {
+        let (segment, layout, from) = (self.segment, self.segment.layout(), self.next_ordinal);
+        let page = of_page.page;
+        let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
+        let rows = segment.read(from, end, &self.all)?;
+        self.check_keys(of_page, &rows)?;
+        let weights = weights_of(layout, &rows, &self.all).map_err(decode)?;
+        for (sum, units) in of_page.sums.iter_mut().zip(&weights) {
+            *sum += units.iter().map(|&unit| u128::from(unit)).sum::<u128>();
+        }
+        check_searches(segment, page, from, &rows)?;
+        let columns = layout.stored_columns(&rows).map_err(decode)?;
+        for (column, reader) in &mut self.streams {
+            check_stream(segment, *column, reader, from, &rows, &columns)?;
+        }
+        let zones = of_page.zones.overlapping(from..end);
+        let spans: Vec<_> = (0..zones.len()).map(|zone| zones.span(zone)).collect();
+        if zones != Zones::measure(layout, &rows, from, &spans).map_err(decode)? {
+            let detail = format!("the zones of the rows {from}..{end} do not describe them");
+            return Err(fault(segment, detail));
+        }
+        layout.decode(&rows, &self.lists).map_err(decode)?;
+        self.sets.note(layout, &rows, &weights, from).map_err(decode)?;
+        self.sets.make_room();
+        self.next_ordinal = end;
+        Ok(())
+    }
+
+    /// Checks that the keys of the next rows ascend, and that the filter lets them through.
+    fn check_keys(&mut self, of_page: &PageCheck<'_>, rows: &Rows) -> Result<()> {
+        let segment = self.segment;
+        for row in 0..rows.len() {
+            let (key, ordinal) = (rows.key(row), self.next_ordinal + row as u64);
+            // The first row has none before it, and its key may be empty.
+            let is_first = ordinal == 0;
+            let is_repeated = || !is_first && *self.last_key == *key;
+            if *self.last_key > *key || self.is_distinct && is_repeated() {
+                return Err(fault(segment, format!("row {ordinal} is not in key order")));
+            }
+            let passes = of_page.lets_through(key);
+            if !passes.map_err(|error| fault(segment, error.to_string()))? {
+                return Err(fault(segment, format!("the filter excludes row {ordinal}")));
+            }
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+        }
+        Ok(())
+    }
+
+    /// Compares how many blocks and rows there were with what the footer says.
+    fn check_counts(&self, blocks: u64) -> Result<()> {
+        if self.blocks != blocks {
+            let detail = format!("{} blocks, but the footer says {blocks}", self.blocks);
+            return Err(fault(self.segment, detail));
+        }
+        let (found, rows) = (self.next_ordinal, self.segment.rows());
+        if found != rows {
+            let detail = format!("{found} rows, but the footer says {rows}");
+            return Err(fault(self.segment, detail));
+        }
+        Ok(())
+    }
+}
+
+impl PageCheck<'_> {
+    fn lets_through(&self, key: &[u8]) -> std::result::Result<bool, FormatError> {
+        let hash = key_hash(key);
+        match self.page.filter_place(hash) {
+            Some(place) => may_contain(&self.filter[place.page], place, hash),
+            None => Ok(true),
+        }
+    }
+
+    /// Compares what all its rows weigh with what the page says, and with what reads find.
+    fn check_weights(&self, segment: &Segment, ordinals: Range<u64>) -> Result<()> {
+        let (before, after) = (ordinals.start, ordinals.end);
+        for (weight, &sum) in self.sums.iter().enumerate() {
             let found =
                 segment.weight_before(weight, after)? - segment.weight_before(weight, before)?;
-            if page.weight_before(weight, page.blocks()) != sum || found != sum {
-                return Err(fault(
-                    segment,
-                    format!("weights of the rows {before}..{after} sum to {sum}"),
-                ));
+            if self.page.weight_before(weight, self.page.blocks()) != sum || found != sum {
+                let detail = format!("weights of the rows {before}..{after} sum to {sum}");
+                return Err(fault(segment, detail));
             }
         }
-        blocks += page.blocks() as u64;
+        Ok(())
     }
-    if blocks != known.blocks {
-        let detail = format!("{blocks} blocks, but the footer says {}", known.blocks);
-        return Err(fault(segment, detail));
-    }
-    if next_ordinal != segment.rows() {
-        return Err(fault(
-            segment,
-            format!("{next_ordinal} rows, but the footer says {}", segment.rows()),
-        ));
-    }
-    check_sets(segment, sets, go_on)
 }
 
 /// Compares what a stream has of some rows, where it has something, with the rows from ordinal `from` on.
