@@ -4,13 +4,16 @@
 //! belong to. So a call costs as many reads as it has blocks, and about as much time as the device takes for them at once.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use drillcore_format::block::{Picked, RowsBuilder};
+use drillcore_format::block::{BlockView, Picked, RowsBuilder};
+use drillcore_format::extents::ExtentPlace;
 use drillcore_format::index_page::{BlockPlace, IndexPage};
 use drillcore_format::rows::{Projection, Rows};
 
 use crate::error::Result;
 use crate::few::Few;
+use crate::pages::page_cache::{PageCache, WithPayloads};
 use crate::pages::paged_file::PageRequest;
 use crate::segments::dictionaries;
 use crate::segments::extents::ExtentsAhead;
@@ -43,6 +46,24 @@ struct InBlock {
     ordinals: Range<usize>,
 }
 
+/// Where rows are read, and what of them.
+struct Source<'a> {
+    wanted: &'a [Wanted<'a>],
+    projection: &'a Projection,
+    /// That of all segments.
+    cache: &'a Arc<PageCache>,
+}
+
+/// Rows on their way from blocks to the caller.
+struct Copying<'a> {
+    source: &'a Source<'a>,
+    bytes_max: usize,
+    each: &'a mut dyn FnMut(usize, Rows) -> bool,
+    /// The rows of the current request that were not handed on yet.
+    open: Option<RowsBuilder>,
+    in_block: Vec<u32>,
+}
+
 /// Copies the wanted rows, of segments that share a page cache. `each` gets them with the number of the request that
 /// they are of, those of one request in its order: as many at once as reach `bytes_max` with their keys and strings. If
 /// it says no, the rest is not read. `go_on` is asked before each block.
@@ -56,86 +77,23 @@ pub fn fetch(
     let Some(cache) = wanted.first().map(|wanted| wanted.segment.shared_cache()) else {
         return Ok(());
     };
-    // The rows of the current request that were not handed on yet.
-    let mut builder: Option<RowsBuilder> = None;
-    let mut in_block: Vec<u32> = Vec::new();
-    let has_extents = projection.has_strings();
+    let source = &Source { wanted, projection, cache };
+    let mut copying = Copying { source, bytes_max, each, open: None, in_block: Vec::new() };
     // Those of a wave stay until the next has come, which so finds them.
-    let mut held = None;
+    let mut held: Option<dictionaries::Ahead> = None;
     for pages in in_pages(wanted).chunks(PAGES_AT_ONCE) {
         if !go_on() {
             return Ok(());
         }
-        let numbers: Vec<_> =
-            pages.iter().map(|page| (wanted[page.wanted].segment, page.page)).collect();
-        let mut blocks = Vec::new();
-        for (in_page, page) in pages.iter().zip(Segment::index_pages_of(cache, &numbers)) {
-            in_blocks(wanted, in_page, &*page?, &mut blocks);
-        }
-        let dictionaries_of = |blocks: &[InBlock], requests: &[PageRequest<'_>]| {
-            let numbers = blocks.iter().map(|block| block.wanted);
-            let segment = |number: usize| wanted[number].segment;
-            dictionaries::Ahead::read(cache, numbers, segment, projection, requests)
-        };
-        let read = |window: &[InBlock]| {
-            let request =
-                |block: &InBlock| wanted[block.wanted].segment.block_request(&block.place);
-            dictionaries_of(window, &window.iter().map(request).collect::<Vec<_>>())
-        };
+        let blocks = source.blocks_of(pages)?;
         let goes_on = read_ahead(
             &blocks,
             |block| block.place.bytes,
-            read,
+            |window: &[InBlock]| source.read(window),
             |window, (dictionaries, payloads)| {
-                let dictionaries: &mut dictionaries::Ahead = held.insert(dictionaries?);
+                let dictionaries = held.insert(dictionaries?);
                 let payloads = payloads.into_iter().collect::<Result<Few<_>>>()?;
-                let has_extents =
-                    has_extents && window.iter().any(|block| block.place.extent_bytes > 0);
-                let mut ahead = ExtentsAhead::default();
-                for (number, (block, payload)) in window.iter().zip(&payloads).enumerate() {
-                    if !go_on() {
-                        return Ok(false);
-                    }
-                    let (Wanted { segment, ordinals }, place) =
-                        (wanted[block.wanted], &block.place);
-                    let extents = match has_extents {
-                        false => Vec::new(),
-                        true => ahead.next(cache, |further| {
-                            let at = number + further;
-                            let Some(block) = window.get(at) else { return Ok(None) };
-                            let segment = wanted[block.wanted].segment;
-                            let places = match block.place.extent_bytes {
-                                0 => Vec::new(),
-                                _ => {
-                                    let view = segment.view(&block.place, &payloads[at], &[])?;
-                                    let rows = rows_in_block(wanted, block).collect::<Vec<_>>();
-                                    let (offset, rows) = (block.place.offset, Picked::Rows(&rows));
-                                    segment.extents_of(offset, &view, projection, rows)?
-                                }
-                            };
-                            Ok(Some((segment, places)))
-                        })?,
-                    };
-                    if dictionaries.of(block.wanted).is_none() {
-                        *dictionaries = dictionaries_of(&window[number..], &[]).0?;
-                    }
-                    let dictionaries = dictionaries.of(block.wanted).expect("they were read");
-                    let view = segment.view(place, payload, dictionaries)?.with_extents(&extents);
-                    in_block.clear();
-                    in_block.extend(rows_in_block(wanted, block));
-                    let rest = ordinals.len() - block.ordinals.start;
-                    let rows = builder.get_or_insert_with(|| RowsBuilder::new(projection, rest));
-                    rows.append_rows(&view, &in_block)
-                        .map_err(|error| segment.damaged(place.offset, error))?;
-                    let is_last = block.ordinals.end == ordinals.len();
-                    if (is_last || rows.string_bytes() >= bytes_max)
-                        && let Some(rows) = builder.take()
-                        && !each(block.wanted, segment.finish(rows)?)
-                    {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
+                source.copy(window, &payloads, dictionaries, go_on, &mut copying)
             },
         );
         if !goes_on? {
@@ -143,6 +101,107 @@ pub fn fetch(
         }
     }
     Ok(())
+}
+
+impl Source<'_> {
+    /// The blocks that hold the ordinals of some index pages, which are read together.
+    fn blocks_of(&self, pages: &[InPage]) -> Result<Vec<InBlock>> {
+        let numbers: Vec<_> =
+            pages.iter().map(|page| (self.wanted[page.wanted].segment, page.page)).collect();
+        let mut blocks = Vec::new();
+        for (in_page, page) in pages.iter().zip(Segment::index_pages_of(self.cache, &numbers)) {
+            in_blocks(self.wanted, in_page, &*page?, &mut blocks);
+        }
+        Ok(blocks)
+    }
+
+    /// A wave of blocks: their payloads, and the dictionaries of the first ones.
+    fn read(&self, window: &[InBlock]) -> WithPayloads<dictionaries::Ahead> {
+        let request =
+            |block: &InBlock| self.wanted[block.wanted].segment.block_request(&block.place);
+        self.dictionaries_of(window, &window.iter().map(request).collect::<Vec<_>>())
+    }
+
+    fn dictionaries_of(
+        &self,
+        blocks: &[InBlock],
+        requests: &[PageRequest<'_>],
+    ) -> WithPayloads<dictionaries::Ahead> {
+        let numbers = blocks.iter().map(|block| block.wanted);
+        let segment = |number: usize| self.wanted[number].segment;
+        dictionaries::Ahead::read(self.cache, numbers, segment, self.projection, requests)
+    }
+
+    /// Copies the rows of a wave of blocks. Says whether more is wanted.
+    fn copy(
+        &self,
+        window: &[InBlock],
+        payloads: &[Arc<[u8]>],
+        dictionaries: &mut dictionaries::Ahead,
+        go_on: &dyn Fn() -> bool,
+        copying: &mut Copying<'_>,
+    ) -> Result<bool> {
+        let has_extents = self.projection.has_strings()
+            && window.iter().any(|block| block.place.extent_bytes > 0);
+        let mut ahead = ExtentsAhead::default();
+        for (number, (block, payload)) in window.iter().zip(payloads).enumerate() {
+            if !go_on() {
+                return Ok(false);
+            }
+            let extents = match has_extents {
+                false => Vec::new(),
+                true => ahead.next(self.cache, |further| {
+                    let at = number + further;
+                    let Some(block) = window.get(at) else { return Ok(None) };
+                    let places = self.extents_of(block, &payloads[at])?;
+                    Ok(Some((self.wanted[block.wanted].segment, places)))
+                })?,
+            };
+            if dictionaries.of(block.wanted).is_none() {
+                *dictionaries = self.dictionaries_of(&window[number..], &[]).0?;
+            }
+            let of_segment = dictionaries.of(block.wanted).expect("they were read");
+            let segment = self.wanted[block.wanted].segment;
+            let view = segment.view(&block.place, payload, of_segment)?.with_extents(&extents);
+            if !copying.append(block, &view)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where the values of a block lie that are wanted and lie apart.
+    fn extents_of(&self, block: &InBlock, payload: &[u8]) -> Result<Vec<ExtentPlace>> {
+        if block.place.extent_bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let segment = self.wanted[block.wanted].segment;
+        let view = segment.view(&block.place, payload, &[])?;
+        let rows = rows_in_block(self.wanted, block).collect::<Vec<_>>();
+        segment.extents_of(block.place.offset, &view, self.projection, Picked::Rows(&rows))
+    }
+}
+
+impl Copying<'_> {
+    /// Copies the wanted rows of a block. Those of a request are handed on once they are complete, or many. Says whether
+    /// more is wanted.
+    fn append(&mut self, block: &InBlock, view: &BlockView<'_>) -> Result<bool> {
+        let Source { wanted, projection, .. } = *self.source;
+        let Wanted { segment, ordinals } = wanted[block.wanted];
+        self.in_block.clear();
+        self.in_block.extend(rows_in_block(wanted, block));
+        let rest = ordinals.len() - block.ordinals.start;
+        let rows = self.open.get_or_insert_with(|| RowsBuilder::new(projection, rest));
+        rows.append_rows(view, &self.in_block)
+            .map_err(|error| segment.damaged(block.place.offset, error))?;
+        let is_last = block.ordinals.end == ordinals.len();
+        if (is_last || rows.string_bytes() >= self.bytes_max)
+            && let Some(rows) = self.open.take()
+        {
+            return Ok((self.each)(block.wanted, segment.finish(rows)?));
+        }
+        Ok(true)
+    }
 }
 
 /// The rows of a block that are wanted.
