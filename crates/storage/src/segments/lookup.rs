@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use drillcore_format::block::{BlockView, Picked, RowsBuilder};
 use drillcore_format::byte_bounds;
+use drillcore_format::extents::ExtentPlace;
 use drillcore_format::index_page::{BlockPlace, FilterPlace, key_hash, may_contain};
 use drillcore_format::key::{Bound, Keys};
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
@@ -19,7 +20,7 @@ use smallvec::smallvec;
 
 use crate::error::{Result, StorageError};
 use crate::few::Few;
-use crate::pages::page_cache::PageCache;
+use crate::pages::page_cache::{PageCache, WithPayloads};
 use crate::pages::paged_file::PageRequest;
 use crate::segments::dictionaries;
 use crate::segments::extents::ExtentsAhead;
@@ -115,15 +116,29 @@ struct Key<'a> {
     past: Bound,
 }
 
+/// Keys that are looked up at once.
+struct Chunk<'a> {
+    keys: Few<Key<'a>>,
+    /// Of which of them a row was found.
+    is_found: Few<bool>,
+}
+
 /// A key and a block that holds its newest row in a segment, if that has one.
 struct Candidate {
-    /// The key's place among those that are looked up at once.
+    /// The key's place in its chunk.
     at: usize,
     /// The segment's place.
     of: usize,
     place: BlockPlace,
     /// The filter was asked, and does not exclude the key.
     is_let_through: bool,
+}
+
+/// The block of a candidate, once it was looked into.
+struct LookedInto<'p> {
+    view: BlockView<'p>,
+    /// The row of the key, if the block has one that was not erased.
+    row: Option<u32>,
 }
 
 /// A key all of whose rows in a block were erased, and the row before these that may have it, too.
@@ -184,11 +199,12 @@ impl<'a> Lookup<'a> {
             let key = |&number: &u32| self.key(number);
             let keys: Few<Key<'_>> = self.asked[from..to].iter().map(key).collect();
             let Candidates { mut blocks, unread } = self.candidates(from, &keys);
-            let mut is_found: Few<bool> = smallvec![false; keys.len()];
+            let is_found: Few<bool> = smallvec![false; keys.len()];
+            let mut chunk = Chunk { keys, is_found };
             loop {
                 let matters = |page: &Unread| {
                     let is_before = |block: &Candidate| block.at == page.at && block.of < page.of;
-                    let is_spared = || is_found[page.at] || blocks.iter().any(is_before);
+                    let is_spared = || chunk.is_found[page.at] || blocks.iter().any(is_before);
                     self.which == Which::OfEach || !is_spared()
                 };
                 if let Some(page) = unread.iter().find(|page| matters(page)) {
@@ -198,24 +214,17 @@ impl<'a> Lookup<'a> {
                     break;
                 }
                 let (now, later) = match self.which {
-                    Which::First if self.segments.len() > 1 => first_of_each(blocks, keys.len()),
+                    Which::First if self.segments.len() > 1 => {
+                        first_of_each(blocks, chunk.keys.len())
+                    }
                     _ => (blocks, Few::new()),
                 };
-                let mut before = Few::new();
-                if !self.read(
-                    &keys,
-                    &now,
-                    &mut dictionaries,
-                    &mut is_found,
-                    &mut before,
-                    &mut found,
-                )? {
-                    break;
-                }
+                let before = self.read(&now, &mut chunk, &mut dictionaries, &mut found)?;
+                let Some(before) = before else { break };
                 blocks = self.blocks_of(&before)?;
                 blocks.extend(later);
                 if self.which == Which::First {
-                    blocks.retain(|block| !is_found[block.at]);
+                    blocks.retain(|block| !chunk.is_found[block.at]);
                 }
                 blocks.sort_by_key(|block| block.of);
             }
@@ -319,93 +328,142 @@ impl<'a> Lookup<'a> {
         Ok(blocks)
     }
 
-    /// Looks into the blocks of some candidates, and notes which keys were found, and where the rows of others may be `before` those that were
-    /// erased. Says whether more is wanted.
+    /// Looks into the blocks of some candidates, and notes which keys were found. Gives where the rows of others may be, before those that
+    /// were erased; nothing if no more is wanted.
     fn read(
         &self,
-        keys: &[Key<'_>],
         candidates: &[Candidate],
+        chunk: &mut Chunk<'_>,
         dictionaries: &mut dictionaries::Ahead,
-        is_found: &mut [bool],
+        found: &mut Found,
+    ) -> Result<Option<Few<Before>>> {
+        // The thread that reads ahead has these, and does not ask `go_on`.
+        let (segments, projection) = (self.segments, self.projection);
+        let mut before = Few::new();
+        let goes_on = read_ahead(
+            candidates,
+            |candidate| candidate.place.bytes,
+            |window: &[Candidate]| read_blocks(segments, projection, window),
+            |window, (of_window, payloads)| {
+                dictionaries.add(of_window?);
+                let payloads = payloads.into_iter().collect::<Result<Few<_>>>()?;
+                let mut looked = Few::new();
+                for (candidate, payload) in window.iter().zip(&payloads) {
+                    looked.push(self.look(&chunk.keys, candidate, payload, &mut before)?);
+                }
+                self.copy(window, &looked, chunk, dictionaries, found)
+            },
+        );
+        Ok(goes_on?.then_some(before))
+    }
+
+    /// Looks for a candidate's key in its block. If all rows of the key there were erased, the row before them is noted.
+    fn look<'p>(
+        &self,
+        keys: &[Key<'_>],
+        candidate: &Candidate,
+        payload: &'p [u8],
         before: &mut Few<Before>,
+    ) -> Result<LookedInto<'p>> {
+        let Searched { segment, erased, .. } = self.segments[candidate.of];
+        let view = segment.view(&candidate.place, payload, &[])?;
+        let Key { bytes, past, .. } = &keys[candidate.at];
+        let &Candidate { at, of, ref place, is_let_through } = candidate;
+        let newest = segment.newest_in_block(&view, bytes, past, place, erased, is_let_through)?;
+        let row = match newest {
+            InBlock::Row(row) => Some(row),
+            InBlock::Nothing => None,
+            InBlock::Before(ordinal) => {
+                before.push(Before { at, of, ordinal });
+                None
+            }
+        };
+        Ok(LookedInto { view, row })
+    }
+
+    /// Copies the rows that some blocks have of their candidates' keys. Says whether more is wanted.
+    fn copy(
+        &self,
+        window: &[Candidate],
+        looked: &[LookedInto<'_>],
+        chunk: &mut Chunk<'_>,
+        dictionaries: &mut dictionaries::Ahead,
         found: &mut Found,
     ) -> Result<bool> {
-        let cache = self.cache();
-        let dictionaries_of = |candidates: &[Candidate], requests: &[PageRequest<'_>]| {
-            let numbers = candidates.iter().map(|candidate| candidate.of);
-            let segment = |number: usize| self.segments[number].segment;
-            dictionaries::Ahead::read(cache, numbers, segment, self.projection, requests)
-        };
-        let read = |window: &[Candidate]| {
-            let block = |candidate: &Candidate| {
-                self.segments[candidate.of].segment.block_request(&candidate.place)
-            };
-            dictionaries_of(window, &window.iter().map(block).collect::<Few<_>>())
-        };
-        let bytes = |candidate: &Candidate| candidate.place.bytes;
-        let has_extents = self.projection.has_strings();
-        read_ahead(candidates, bytes, read, |window, (of_window, payloads)| {
-            dictionaries.add(of_window?);
-            let payloads = payloads.into_iter().collect::<Result<Few<_>>>()?;
-            // The row of each key, if the block has it.
-            let found_in = |(candidate, payload): (&Candidate, _)| {
-                let Searched { segment, erased, .. } = self.segments[candidate.of];
-                let view = segment.view(&candidate.place, payload, &[])?;
-                let Key { bytes, past, .. } = &keys[candidate.at];
-                let &Candidate { at, of, ref place, is_let_through } = candidate;
-                let newest =
-                    segment.newest_in_block(&view, bytes, past, place, erased, is_let_through)?;
-                let row = match newest {
-                    InBlock::Row(row) => Some(row),
-                    InBlock::Nothing => None,
-                    InBlock::Before(ordinal) => {
-                        before.push(Before { at, of, ordinal });
-                        None
-                    }
-                };
-                Ok((row, view))
-            };
-            let views = window.iter().zip(payloads.iter().map(AsRef::as_ref)).map(found_in);
-            let views = views.collect::<Result<Few<_>>>()?;
-            let has_extents =
-                has_extents && window.iter().any(|found| found.place.extent_bytes > 0);
-            let mut ahead = ExtentsAhead::default();
-            for (number, (candidate, (row, view))) in window.iter().zip(&views).enumerate() {
-                if !(self.go_on)(1) {
-                    return Ok(false);
-                }
-                let extents = match has_extents {
-                    false => Vec::new(),
-                    true => ahead.next(cache, |further| {
-                        let at = number + further;
-                        let Some((row, view)) = views.get(at) else { return Ok(None) };
-                        let Candidate { of, place, .. } = &window[at];
-                        let segment = self.segments[*of].segment;
-                        let places = match (row, place.extent_bytes) {
-                            (None, _) | (_, 0) => Vec::new(),
-                            (Some(row), _) => {
-                                let row = [*row];
-                                let (offset, rows) = (place.offset, Picked::Rows(&row));
-                                segment.extents_of(offset, view, self.projection, rows)?
-                            }
-                        };
-                        Ok(Some((segment, places)))
-                    })?,
-                };
-                let Some(row) = *row else { continue };
-                if dictionaries.of(candidate.of).is_none() {
-                    dictionaries.add(dictionaries_of(&window[number..], &[]).0?);
-                }
-                let of_segment = dictionaries.of(candidate.of).expect("they were read");
-                let view = view.clone().with_dictionaries(of_segment).with_extents(&extents);
-                is_found[candidate.at] = true;
-                if !found.take(self, keys[candidate.at].number, candidate, &view, row)? {
-                    return Ok(false);
-                }
+        let has_extents = self.projection.has_strings()
+            && window.iter().any(|candidate| candidate.place.extent_bytes > 0);
+        let mut ahead = ExtentsAhead::default();
+        for (number, (candidate, LookedInto { view, row })) in window.iter().zip(looked).enumerate()
+        {
+            if !(self.go_on)(1) {
+                return Ok(false);
             }
-            Ok(true)
-        })
+            let extents = match has_extents {
+                false => Vec::new(),
+                true => ahead.next(self.cache(), |further| {
+                    let at = number + further;
+                    let Some(looked) = looked.get(at) else { return Ok(None) };
+                    let places = self.extents_of(&window[at], looked)?;
+                    Ok(Some((self.segments[window[at].of].segment, places)))
+                })?,
+            };
+            let Some(row) = *row else { continue };
+            if dictionaries.of(candidate.of).is_none() {
+                let rest = &window[number..];
+                let read = dictionaries_of(self.segments, self.projection, rest, &[]).0?;
+                dictionaries.add(read);
+            }
+            let of_segment = dictionaries.of(candidate.of).expect("they were read");
+            let view = view.clone().with_dictionaries(of_segment).with_extents(&extents);
+            chunk.is_found[candidate.at] = true;
+            if !found.take(self, chunk.keys[candidate.at].number, candidate, &view, row)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
+
+    /// Where the values of a candidate's row lie that lie apart.
+    fn extents_of(
+        &self,
+        candidate: &Candidate,
+        looked: &LookedInto<'_>,
+    ) -> Result<Vec<ExtentPlace>> {
+        let Candidate { of, place, .. } = candidate;
+        match looked.row {
+            Some(row) if place.extent_bytes > 0 => {
+                let (segment, rows) = (self.segments[*of].segment, [row]);
+                let rows = Picked::Rows(&rows);
+                segment.extents_of(place.offset, &looked.view, self.projection, rows)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// A wave of blocks: their payloads, and the dictionaries of the first ones.
+fn read_blocks(
+    segments: &[Searched<'_>],
+    projection: &Projection,
+    window: &[Candidate],
+) -> WithPayloads<dictionaries::Ahead> {
+    let block =
+        |candidate: &Candidate| segments[candidate.of].segment.block_request(&candidate.place);
+    let requests: Few<_> = window.iter().map(block).collect();
+    dictionaries_of(segments, projection, window, &requests)
+}
+
+/// The dictionaries for the first of some blocks, and the payloads of others.
+fn dictionaries_of(
+    segments: &[Searched<'_>],
+    projection: &Projection,
+    candidates: &[Candidate],
+    requests: &[PageRequest<'_>],
+) -> WithPayloads<dictionaries::Ahead> {
+    let cache = segments[0].segment.shared_cache();
+    let numbers = candidates.iter().map(|candidate| candidate.of);
+    let segment = |number: usize| segments[number].segment;
+    dictionaries::Ahead::read(cache, numbers, segment, projection, requests)
 }
 
 /// Of each key the first block, and all others.
