@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use drillcore_format::ids::{SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
-use drillcore_format::manifest_edit::Edit;
+use drillcore_format::manifest_edit::{Edit, PostingsMeta};
 use drillcore_storage::error::StorageError;
 use drillcore_storage::files::lease::ManifestVersion;
 use drillcore_storage::pages::files_ahead::FilesAhead;
@@ -40,106 +40,143 @@ pub fn index(
     indexed: &IndexedSets,
     rows_done: &dyn Fn(u64),
 ) -> Result<Done> {
-    let check_room = |bytes: u64| room::check(core, Spare::Flushes, "a set index", bytes);
-    if let Err(why) = check_room(segment.rows().saturating_mul(ROW_BYTES)) {
+    if let Err(why) = check_room(core, segment.rows().saturating_mul(ROW_BYTES)) {
         return Ok(Done::PutOff(why));
     }
-    let helps = |state: &State| {
-        let set = state.tables.get(&table).and_then(|entry| entry.schema.set.as_ref());
+    let indexing = Indexing { core, table, segment, indexed, file: core.new_segment_id() };
+    let (written, without_room) = indexing.write(rows_done);
+    if let Some(why) = without_room {
+        never_was(core, indexing.file, 0);
+        return Ok(Done::PutOff(why));
+    }
+    // Before the edit: nothing that cannot be opened gets into the manifest.
+    let opened = written.and_then(|meta| meta.map(|meta| indexing.open(meta)).transpose());
+    match opened {
+        Ok(Some((meta, fresh))) => indexing.attach(meta, fresh),
+        Ok(None) => {
+            never_was(core, indexing.file, 0);
+            Ok(Done::GaveWay)
+        }
+        Err(error @ StorageError::FolderSync { .. }) => Err(error.into()),
+        Err(error) => Ok(indexing.fail(error)),
+    }
+}
+
+/// The listing of the sets of a segment.
+struct Indexing<'a> {
+    core: &'a Core,
+    table: TableId,
+    segment: &'a Arc<Segment>,
+    indexed: &'a IndexedSets,
+    /// The postings get the file with this number.
+    file: SegmentId,
+}
+
+impl Indexing<'_> {
+    /// Writes the postings, unless that is given up. Gives also what room was lacking, if it was that.
+    fn write(
+        &self,
+        rows_done: &dyn Fn(u64),
+    ) -> (std::result::Result<Option<PostingsMeta>, StorageError>, Option<Error>) {
+        let Indexing { core, table, segment, indexed, file } = *self;
+        let (mut next_look, mut without_room) = (Instant::now(), None);
+        let mut lists = core.meter.charge_set_lists();
+        let go_on = |listed: Listed| {
+            lists.resize(listed.bytes as u64);
+            let now = Instant::now();
+            let state = core.state();
+            if !self.helps(&state) {
+                return None;
+            }
+            if now >= next_look {
+                next_look = now + TURN;
+                let entry = state.tables.get(&table).expect("it helps a table that is there");
+                if is_to_be_merged(core, &state, entry, segment) {
+                    return None;
+                }
+                without_room = check_room(core, listed.bytes as u64).err();
+                if without_room.is_some() {
+                    return None;
+                }
+            }
+            drop(state);
+            rows_done(listed.rows);
+            let room = core.room_for_later_set_lists(lists.bytes());
+            Some(usize::try_from(room).unwrap_or(usize::MAX))
+        };
+        let written = write_postings(core.directory.clone(), file, segment, indexed, go_on);
+        (written, without_room)
+    }
+
+    /// Whether a list would be of use now.
+    fn helps(&self, state: &State) -> bool {
+        let set = state.tables.get(&self.table).and_then(|entry| entry.schema.set.as_ref());
         let is_wanted = |wanted: &IndexedSets| {
-            !wanted.is_none() && (wanted.cover(indexed) || indexed.cover(wanted))
+            !wanted.is_none() && (wanted.cover(self.indexed) || self.indexed.cover(wanted))
         };
         !state.closing && set.is_some_and(|set| is_wanted(&set.indexed))
-    };
-    let file = core.new_segment_id();
-    let (mut next_look, mut without_room) = (Instant::now(), None);
-    let mut lists = core.meter.charge_set_lists();
-    let go_on = |listed: Listed| {
-        lists.resize(listed.bytes as u64);
-        let now = Instant::now();
-        let state = core.state();
-        if !helps(&state) {
-            return None;
-        }
-        if now >= next_look {
-            next_look = now + TURN;
-            let entry = state.tables.get(&table).expect("it helps a table that is there");
-            if is_to_be_merged(core, &state, entry, segment) {
-                return None;
-            }
-            without_room = check_room(listed.bytes as u64).err();
-            if without_room.is_some() {
-                return None;
-            }
-        }
-        drop(state);
-        rows_done(listed.rows);
-        let room = core.room_for_later_set_lists(lists.bytes());
-        Some(usize::try_from(room).unwrap_or(usize::MAX))
-    };
-    let written = write_postings(core.directory.clone(), file, segment, indexed, go_on);
-    drop(lists);
-    if let Some(why) = without_room {
-        never_was(core, file, 0);
-        return Ok(Done::PutOff(why));
     }
-    let opened = written.and_then(|meta| match meta {
-        None => Ok(None),
-        // Before the edit: nothing that cannot be opened gets into the manifest.
-        Some(meta) => {
-            let files = &mut FilesAhead::none(core.directory.as_ref());
-            Ok(Some((meta, segment.open_postings(files, meta)?)))
+
+    fn open(
+        &self,
+        meta: PostingsMeta,
+    ) -> std::result::Result<(PostingsMeta, SetPostings), StorageError> {
+        let files = &mut FilesAhead::none(self.core.directory.as_ref());
+        Ok((meta, self.segment.open_postings(files, meta)?))
+    }
+
+    /// Notes with the table why there is no list, or says that it is put off.
+    fn fail(&self, error: StorageError) -> Done {
+        let Indexing { core, table, segment, file, .. } = *self;
+        never_was(core, file, 0);
+        // A device that failed once may not fail again.
+        let fault = match Error::from(error) {
+            why if why.kind() == ErrorKind::Io => why.of_input().if_postponed(),
+            fault => fault.if_lacking(),
+        };
+        let fault = match fault {
+            Ok(why) => return Done::PutOff(why),
+            Err(fault) => fault,
+        };
+        if let Some(entry) = core.state().tables.get_mut(&table) {
+            entry.index_fault = Some(fault);
         }
-    });
-    let (meta, fresh) = match opened {
-        Ok(Some(opened)) => opened,
-        Ok(None) => {
-            never_was(core, file, 0);
-            return Ok(Done::GaveWay);
-        }
-        Err(error @ StorageError::FolderSync { .. }) => return Err(error.into()),
-        Err(error) => {
-            never_was(core, file, 0);
-            // A device that failed once may not fail again.
-            let fault = match Error::from(error) {
-                why if why.kind() == ErrorKind::Io => why.of_input().if_postponed(),
-                fault => fault.if_lacking(),
-            };
-            let fault = match fault {
-                Ok(why) => return Ok(Done::PutOff(why)),
-                Err(fault) => fault,
-            };
-            if let Some(entry) = core.state().tables.get_mut(&table) {
-                entry.index_fault = Some(fault);
-            }
-            give_back(core, table, segment);
+        give_back(core, table, segment);
+        Done::Installed
+    }
+
+    /// Has the manifest name the postings, and reads use them.
+    fn attach(&self, meta: PostingsMeta, fresh: SetPostings) -> Result<Done> {
+        let Indexing { core, table, segment, file, .. } = *self;
+        let mut manifest = core.manifest();
+        if !core.state().tables.contains_key(&table) {
+            drop((manifest, fresh));
+            never_was(core, file, meta.bytes);
             return Ok(Done::Installed);
         }
-    };
-    let mut manifest = core.manifest();
-    if !core.state().tables.contains_key(&table) {
-        drop((manifest, fresh));
-        never_was(core, file, meta.bytes);
-        return Ok(Done::Installed);
+        // On failure the file stays: the edit may have reached the disk. The next opening knows.
+        let edit = Edit::AttachPostings { segment: segment.id(), postings: meta };
+        if let Err(error) = manifest.commit(&[edit]) {
+            let why = Error::from(error).if_lacking()?;
+            drop((manifest, fresh));
+            never_was(core, file, meta.bytes);
+            return Ok(Done::PutOff(why));
+        }
+        let before = segment.attach_postings(fresh);
+        if let Some(before) = &before {
+            before.remove_when_unused(&core.removals, manifest.version());
+        }
+        drop(manifest);
+        // Dropping the last handle removes the file, which takes long.
+        drop(before);
+        core.state().counts.segments_indexed += 1;
+        give_back(core, table, segment);
+        Ok(Done::Installed)
     }
-    // On failure the file stays: the edit may have reached the disk. The next opening knows.
-    let edit = Edit::AttachPostings { segment: segment.id(), postings: meta };
-    if let Err(error) = manifest.commit(&[edit]) {
-        let why = Error::from(error).if_lacking()?;
-        drop((manifest, fresh));
-        never_was(core, file, meta.bytes);
-        return Ok(Done::PutOff(why));
-    }
-    let before = segment.attach_postings(fresh);
-    if let Some(before) = &before {
-        before.remove_when_unused(&core.removals, manifest.version());
-    }
-    drop(manifest);
-    // Dropping the last handle removes the file, which takes long.
-    drop(before);
-    core.state().counts.segments_indexed += 1;
-    give_back(core, table, segment);
-    Ok(Done::Installed)
+}
+
+fn check_room(core: &Core, bytes: u64) -> Result<()> {
+    room::check(core, Spare::Flushes, "a set index", bytes)
 }
 
 /// Removes a file of postings that never got into the manifest.
