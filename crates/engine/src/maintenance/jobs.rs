@@ -7,11 +7,9 @@ use std::time::Instant;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
-use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::Layout;
 use drillcore_storage::files::lease::ManifestVersion;
 use drillcore_storage::log::wal::{Released, Wal};
-use drillcore_storage::manifest::Manifest;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::sync::{MutexGuard, thread};
 
@@ -20,11 +18,10 @@ use crate::calls::progress::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::compacted_run::{compacted, total_bytes};
 use crate::maintenance::fresh_pieces::FreshPieces;
-use crate::maintenance::merge_choice::small_bytes;
+use crate::maintenance::fresh_segments::{FreshSegments, not_noted, segments_of};
 use crate::maintenance::progress::{FlushProgress, MergeProgress};
-use crate::maintenance::room::Spare;
 use crate::maintenance::segment_writing::{
-    Input, Within, Written, go_on, within_flush, write_segments,
+    Input, Written, go_on, within_flush, within_merge, write_segments,
 };
 use crate::maintenance::set_indexing;
 use crate::maintenance::spilling::{spill, worth_bytes};
@@ -265,6 +262,59 @@ fn flush(
         return Ok(Done::Installed);
     };
     let lsns = runs.iter().map(|run| run.lsns()).reduce(LsnRange::join);
+    let rows = runs.iter().map(|run| run.rows()).sum();
+    let progress = FlushProgress::new(core, rows, total_bytes(runs));
+    let inputs = lsns.map(|lsns| Input { pieces, lsns, is_oldest });
+    let fresh = match write_runs(core, table, &layout, inputs, &progress, interrupt)? {
+        Written::Segments(pieces) => pieces.concat(),
+        Written::Nothing(why) => return Ok(Done::PutOff(why)),
+    };
+    let mut fresh = FreshSegments::new(core, table, since, fresh);
+    if let Err(why) = fresh.caught_up()? {
+        return Ok(Done::PutOff(why));
+    }
+    let mut manifest = core.manifest();
+    let (needed_from, unnoted, mut log_start) = {
+        let mut state = match fresh.caught_up()? {
+            Ok(state) => state,
+            Err(why) => return Ok(Done::PutOff(why)),
+        };
+        let Some(entry) = state.tables.get_mut(&table) else {
+            state.buffered_bytes -= total_bytes(runs);
+            fresh.remove();
+            return Ok(Done::Installed);
+        };
+        let unnoted = entry.take_unnoted();
+        let needed_from = state.needed_from(table, runs.len());
+        (needed_from, unnoted, state.positions.edits_before(needed_from))
+    };
+    let added = fresh.segments.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
+    let flushed = lsns.map(|lsns| Edit::Flushed { table, lsn: lsns.last });
+    let edits = added.chain(flushed).collect();
+    log_start.push(Edit::NextLsn(needed_from));
+    let noted = match fresh.note(&mut manifest, unnoted, edits, log_start)? {
+        Ok(noted) => noted,
+        Err(why) => return Ok(Done::PutOff(why)),
+    };
+    drop(progress);
+    install_flushed(fresh, runs, lsns, noted, needed_from)?;
+    let version = manifest.version();
+    drop(manifest);
+    if let Some(wal) = core.wal.get() {
+        remove_log_before(core, wal, needed_from, version);
+    }
+    Ok(Done::Installed)
+}
+
+/// Writes runs as segments. Closing ends that only where the log has the rows.
+fn write_runs(
+    core: &Core,
+    table: TableId,
+    layout: &Layout,
+    inputs: Option<Input>,
+    progress: &FlushProgress<'_>,
+    interrupt: &Interrupt,
+) -> Result<Written> {
     let go_on = || {
         interrupt.check()?;
         match core.wal.get() {
@@ -273,53 +323,26 @@ fn flush(
             None => Ok(()),
         }
     };
-    let rows = runs.iter().map(|run| run.rows()).sum();
-    let progress = FlushProgress::new(core, rows, total_bytes(runs));
     let written = |rows| progress.wrote(rows);
     let within = within_flush(core, &go_on, &written);
-    let inputs = lsns.map(|lsns| Input { pieces, lsns, is_oldest });
-    let fresh = match write_segments(core, table, &layout, inputs.into_iter().collect(), within)? {
-        Written::Segments(pieces) => pieces.concat(),
-        Written::Nothing(why) => return Ok(Done::PutOff(why)),
-    };
-    let segments: Vec<Arc<Segment>> = fresh.iter().filter_map(Piece::segment).cloned().collect();
-    let mut fresh = FreshPieces::new(core, table, since, fresh);
-    if let Err(why) = caught_up(core, &mut fresh, &segments)? {
-        return Ok(Done::PutOff(why));
-    }
-    let mut manifest = core.manifest();
-    let (needed_from, unnoted, positions) = {
-        let mut state = match caught_up(core, &mut fresh, &segments)? {
-            Ok(state) => state,
-            Err(why) => return Ok(Done::PutOff(why)),
-        };
-        let Some(entry) = state.tables.get_mut(&table) else {
-            state.buffered_bytes -= total_bytes(runs);
-            segments.iter().for_each(|segment| never_was(core, segment));
-            return Ok(Done::Installed);
-        };
-        let unnoted = entry.take_unnoted();
-        let needed_from = state.needed_from(table, runs.len());
-        (needed_from, unnoted, state.positions.edits_before(needed_from))
-    };
-    let added = segments.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
-    let flushed = lsns.map(|lsns| Edit::Flushed { table, lsn: lsns.last });
-    let (mut erased, noted) = fresh.erased();
-    erased.extend(unnoted.segments());
-    let erased = edit_of_erased(core, table, erased)?;
-    let log_start = positions.into_iter().chain([Edit::NextLsn(needed_from)]);
-    let edits = added.chain(flushed).chain(erased).chain(log_start);
-    if let Some(why) = not_noted(core, &mut manifest, &edits.collect::<Vec<_>>(), &segments)? {
-        if let Some(entry) = core.state().tables.get_mut(&table) {
-            entry.put_back_unnoted(unnoted);
-        }
-        return Ok(Done::PutOff(why));
-    }
-    drop(progress);
+    write_segments(core, table, layout, inputs.into_iter().collect(), within)
+}
+
+/// Replaces runs in their table by what the manifest names, with erasures by commits up to `noted`. The log is needed from
+/// a commit on.
+fn install_flushed(
+    fresh: FreshSegments<'_>,
+    runs: &[Arc<Run>],
+    lsns: Option<LsnRange>,
+    noted: Lsn,
+    needed_from: Lsn,
+) -> Result<()> {
+    let rows = fresh.rows();
+    let FreshSegments { core, table, pieces: mut fresh, .. } = fresh;
     let mut state = fresh.catch_up()?;
     state.positions.note_before(needed_from);
     state.counts.flushes += 1;
-    state.counts.rows_written += segments.iter().map(|segment| segment.rows()).sum::<u64>();
+    state.counts.rows_written += rows;
     state.buffered_bytes -= total_bytes(runs);
     note_left(core, &mut state, table, runs);
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
@@ -334,12 +357,7 @@ fn flush(
     let replaced = state.changed(table);
     drop(state);
     drop(replaced);
-    let version = manifest.version();
-    drop(manifest);
-    if let Some(wal) = core.wal.get() {
-        remove_log_before(core, wal, needed_from, version);
-    }
-    Ok(Done::Installed)
+    Ok(())
 }
 
 /// Removes log files that are not needed any more as of a version, once no reader holds an earlier moment that needs them.
@@ -376,61 +394,59 @@ fn merge(
         merging.wrote(rows);
         progress.add(rows);
     };
-    let within = Within {
-        spare: Spare::Flushes,
-        go_on,
-        written: &written,
-        threads: core.options.maintenance_threads,
-        bytes_per_thread: small_bytes(core),
-        segment_bytes: core.options.segment_bytes,
-        needs_sets: false,
-    };
+    let within = within_merge(core, go_on, &written);
     let merged = match write_segments(core, table, &layout, inputs.collect(), within)? {
         Written::Segments(merged) => merged,
         Written::Nothing(why) => return Ok(Done::PutOff(why)),
     };
-    let fresh = merged.concat();
-    let segments_of = |pieces: &[Piece]| -> Vec<Arc<Segment>> {
-        pieces.iter().filter_map(Piece::segment).cloned().collect()
-    };
-    let (written, merged) = (segments_of(&fresh), merged.iter().map(|of| segments_of(of)));
-    let merged: Vec<Vec<Arc<Segment>>> = merged.collect();
-    let mut fresh = FreshPieces::new(core, table, since, fresh);
-    if let Err(why) = caught_up(core, &mut fresh, &written)? {
+    let mut fresh = FreshSegments::new(core, table, since, merged.concat());
+    let merged: Vec<Vec<Arc<Segment>>> = merged.iter().map(|of| segments_of(of)).collect();
+    if let Err(why) = fresh.caught_up()? {
         return Ok(Done::PutOff(why));
     }
     let mut manifest = core.manifest();
     let unnoted = {
-        let mut state = match caught_up(core, &mut fresh, &written)? {
+        let mut state = match fresh.caught_up()? {
             Ok(state) => state,
             Err(why) => return Ok(Done::PutOff(why)),
         };
         let Some(entry) = state.tables.get_mut(&table) else {
-            written.iter().for_each(|segment| never_was(core, segment));
+            fresh.remove();
             return Ok(Done::Installed);
         };
         // What leaves rows out that were erased must not be there before all says so that they were.
         entry.unnoted.forget(all_segments(groups).map(Segment::id));
         entry.take_unnoted()
     };
-    let (mut erased, noted) = fresh.erased();
-    erased.extend(unnoted.segments());
-    let erased = edit_of_erased(core, table, erased)?;
     let edit = |(group, merged): (&MergeGroup, &Vec<Arc<Segment>>)| Edit::ReplaceSegments {
         table,
         removed: group.segments.iter().map(|segment| segment.id()).collect(),
         added: merged.iter().map(|segment| segment.meta()).collect(),
     };
-    let edits: Vec<Edit> = groups.iter().zip(&merged).map(edit).chain(erased).collect();
-    if let Some(why) = not_noted(core, &mut manifest, &edits, &written)? {
-        if let Some(entry) = core.state().tables.get_mut(&table) {
-            entry.put_back_unnoted(unnoted);
-        }
-        return Ok(Done::PutOff(why));
-    }
+    let edits = groups.iter().zip(&merged).map(edit).collect();
+    let noted = match fresh.note(&mut manifest, unnoted, edits, Vec::new())? {
+        Ok(noted) => noted,
+        Err(why) => return Ok(Done::PutOff(why)),
+    };
+    install_merged(fresh, groups, merged, noted)?;
+    let removed = groups.iter().flat_map(|group| &group.segments);
+    remove_unless_pinned(core, removed, manifest.version());
+    drop(manifest);
+    Ok(Done::Installed)
+}
+
+/// Replaces groups of segments in their table by what the manifest names, with erasures by commits up to `noted`.
+fn install_merged(
+    fresh: FreshSegments<'_>,
+    groups: &[MergeGroup],
+    merged: Vec<Vec<Arc<Segment>>>,
+    noted: Lsn,
+) -> Result<()> {
+    let rows = fresh.rows();
+    let FreshSegments { table, pieces: mut fresh, .. } = fresh;
     let mut state = fresh.catch_up()?;
     state.counts.merges += 1;
-    state.counts.rows_written += written.iter().map(|segment| segment.rows()).sum::<u64>();
+    state.counts.rows_written += rows;
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
     entry.unnoted_is_noted();
     entry.unnoted.forget(all_segments(groups).map(Segment::id));
@@ -443,10 +459,7 @@ fn merge(
     let replaced = state.changed(table);
     drop(state);
     drop(replaced);
-    let removed = groups.iter().flat_map(|group| &group.segments);
-    remove_unless_pinned(core, removed, manifest.version());
-    drop(manifest);
-    Ok(Done::Installed)
+    Ok(())
 }
 
 /// Has the files of segments that left their table removed, but those of named snapshots. To be called under
@@ -462,23 +475,6 @@ pub fn remove_unless_pinned<'a>(
             segment.remove_when_unused(&core.removals, removed_at);
         }
     }
-}
-
-/// Notes in the manifest what became of some pieces. Where there is no room for the edits, nothing was changed, the new
-/// segment is removed, and that is why.
-///
-/// # Errors
-/// On any other failure the file stays: the edit may have reached the disk. The next opening knows.
-fn not_noted(
-    core: &Core,
-    manifest: &mut Manifest,
-    edits: &[Edit],
-    fresh: &[Arc<Segment>],
-) -> Result<Option<Error>> {
-    let Err(error) = manifest.commit(edits) else { return Ok(None) };
-    let why = Error::from(error).if_lacking()?;
-    fresh.iter().for_each(|segment| never_was(core, segment));
-    Ok(Some(why))
 }
 
 /// Notes positions that no flush of rows has noted: those of the newest commits, where these have no rows.
@@ -501,44 +497,6 @@ pub fn note_positions(core: &Core) -> Result<Done> {
     }
     core.state().positions.note_before(needed_from);
     Ok(Done::Installed)
-}
-
-/// Says in the manifest which rows of segments were erased. The commits that did it are made durable before: what the
-/// manifest says outlives a power cut.
-fn edit_of_erased(
-    core: &Core,
-    table: TableId,
-    segments: Vec<(SegmentId, OrdinalIntervals)>,
-) -> Result<Option<Edit>> {
-    if segments.is_empty() {
-        return Ok(None);
-    }
-    if let Some(wal) = core.wal.get() {
-        wal.make_durable()?;
-    }
-    Ok(Some(Edit::EraseRows { table, segments }))
-}
-
-/// [`FreshPieces::catch_up`] before anything names the segments that were written. If they cannot be read, they go, and why is
-/// returned.
-fn caught_up<'a>(
-    core: &Core,
-    fresh: &mut FreshPieces<'a>,
-    written: &[Arc<Segment>],
-) -> Result<std::result::Result<MutexGuard<'a, State>, Error>> {
-    match fresh.catch_up() {
-        Ok(state) => Ok(Ok(state)),
-        Err(error) => {
-            let why = error.if_postponed()?;
-            written.iter().for_each(|segment| never_was(core, segment));
-            Ok(Err(why))
-        }
-    }
-}
-
-/// Removes a segment that never got into the manifest.
-fn never_was(core: &Core, segment: &Segment) {
-    segment.remove_when_unused(&core.removals, ManifestVersion::EVERYTHING);
 }
 
 /// Ends a merge that a call is about to do together with all others.

@@ -7,6 +7,7 @@ pub mod progress;
 pub mod yield_points;
 pub mod segment_writing;
 pub mod fresh_pieces;
+pub mod fresh_segments;
 pub mod set_indexing;
 pub mod compacted_run;
 pub mod spilling;

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::side_by_side;
 use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::merge_choice::small_bytes;
 use crate::maintenance::room::{self, Spare};
 use crate::merge::carried_liveness::CarriedLiveness;
 use crate::merge::merger::{Direction, Merger};
@@ -94,6 +95,23 @@ pub fn within_flush<'a>(
         written,
         threads: core.options.maintenance_threads,
         bytes_per_thread: of_segment.min(of_memory).max(FLUSH_BYTES_MIN),
+        segment_bytes: core.options.segment_bytes,
+        needs_sets: false,
+    }
+}
+
+/// What bounds the writing of merged segments.
+pub fn within_merge<'a>(
+    core: &Core,
+    go_on: &'a (dyn Fn() -> Result<()> + Sync),
+    written: &'a (dyn Fn(u64) + Sync),
+) -> Within<'a> {
+    Within {
+        spare: Spare::Flushes,
+        go_on,
+        written,
+        threads: core.options.maintenance_threads,
+        bytes_per_thread: small_bytes(core),
         segment_bytes: core.options.segment_bytes,
         needs_sets: false,
     }

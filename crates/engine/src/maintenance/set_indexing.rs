@@ -43,27 +43,27 @@ pub fn index(
     if let Err(why) = check_room(core, segment.rows().saturating_mul(ROW_BYTES)) {
         return Ok(Done::PutOff(why));
     }
-    let indexing = Indexing { core, table, segment, indexed, file: core.new_segment_id() };
-    let (written, without_room) = indexing.write(rows_done);
+    let listing = Listing { core, table, segment, indexed, file: core.new_segment_id() };
+    let (written, without_room) = listing.write(rows_done);
     if let Some(why) = without_room {
-        never_was(core, indexing.file, 0);
+        never_was(core, listing.file, 0);
         return Ok(Done::PutOff(why));
     }
     // Before the edit: nothing that cannot be opened gets into the manifest.
-    let opened = written.and_then(|meta| meta.map(|meta| indexing.open(meta)).transpose());
+    let opened = written.and_then(|meta| meta.map(|meta| listing.open(meta)).transpose());
     match opened {
-        Ok(Some((meta, fresh))) => indexing.attach(meta, fresh),
+        Ok(Some((meta, fresh))) => listing.attach(meta, fresh),
         Ok(None) => {
-            never_was(core, indexing.file, 0);
+            never_was(core, listing.file, 0);
             Ok(Done::GaveWay)
         }
         Err(error @ StorageError::FolderSync { .. }) => Err(error.into()),
-        Err(error) => Ok(indexing.fail(error)),
+        Err(error) => Ok(listing.fail(error)),
     }
 }
 
 /// The listing of the sets of a segment.
-struct Indexing<'a> {
+struct Listing<'a> {
     core: &'a Core,
     table: TableId,
     segment: &'a Arc<Segment>,
@@ -72,13 +72,13 @@ struct Indexing<'a> {
     file: SegmentId,
 }
 
-impl Indexing<'_> {
+impl Listing<'_> {
     /// Writes the postings, unless that is given up. Gives also what room was lacking, if it was that.
     fn write(
         &self,
         rows_done: &dyn Fn(u64),
     ) -> (std::result::Result<Option<PostingsMeta>, StorageError>, Option<Error>) {
-        let Indexing { core, table, segment, indexed, file } = *self;
+        let Listing { core, table, segment, indexed, file } = *self;
         let (mut next_look, mut without_room) = (Instant::now(), None);
         let mut lists = core.meter.charge_set_lists();
         let go_on = |listed: Listed| {
@@ -127,7 +127,7 @@ impl Indexing<'_> {
 
     /// Notes with the table why there is no list, or says that it is put off.
     fn fail(&self, error: StorageError) -> Done {
-        let Indexing { core, table, segment, file, .. } = *self;
+        let Listing { core, table, segment, file, .. } = *self;
         never_was(core, file, 0);
         // A device that failed once may not fail again.
         let fault = match Error::from(error) {
@@ -147,7 +147,7 @@ impl Indexing<'_> {
 
     /// Has the manifest name the postings, and reads use them.
     fn attach(&self, meta: PostingsMeta, fresh: SetPostings) -> Result<Done> {
-        let Indexing { core, table, segment, file, .. } = *self;
+        let Listing { core, table, segment, file, .. } = *self;
         let mut manifest = core.manifest();
         if !core.state().tables.contains_key(&table) {
             drop((manifest, fresh));
