@@ -144,43 +144,18 @@ pub fn write_segments(
         // The keys to cut at are read from segments.
         Err(error) => return Ok(Written::Nothing(error.of_input().if_postponed()?)),
     };
-    match core.wal.get() {
-        // Of what is in the segments, and of what is older, nothing may be lost that these outlive. So a
-        // whole segment that no edit names has its commits in the log, too, or its edit was lost.
-        Some(wal) => wal.make_durable()?,
-        // Without a log this edit tells a segment whose own edit a crash kept from being written.
-        None => {
-            let next = partitions.iter().map(|partition| partition.id.0 + 1).max().unwrap_or(0);
-            if let Err(error) = core.manifest().commit(&[Edit::NextSegment(SegmentId(next))]) {
-                return Ok(Written::Nothing(Error::from(error).if_lacking()?));
-            }
-        }
+    if let Some(why) = outlive_a_crash(core, &partitions)? {
+        return Ok(Written::Nothing(why));
     }
     let failure: Mutex<Option<Error>> = Mutex::default();
-    let write = |partition: &Partition| {
-        let Input { lsns, is_oldest, .. } = inputs[partition.input];
-        let writer =
-            SegmentWriter::create(core.directory.clone(), partition.id, table, layout, lsns)?;
-        let go_on = || failure.lock().clone().map_or_else(within.go_on, Err);
-        let within = Within { go_on: &go_on, ..within };
-        let (has_rows, liveness) =
-            write_rows(core, layout, writer, &partition.rows, is_oldest, within)?;
-        if !has_rows {
-            core.removals.defer(Segment::file_name(partition.id), 0, ManifestVersion::EVERYTHING);
-            core.removals.sweep();
-            return Ok(None);
-        }
-        let directory = core.directory.as_ref();
-        let segment = Segment::open(directory, partition.id, layout, core.cache.clone());
-        // Nothing names it yet: what cannot be read is written anew.
-        let segment = segment.map_err(|error| Error::from(error).of_input())?;
-        let piece = Piece::from(Arc::new(segment));
-        liveness.into_iter().for_each(|liveness| piece.liveness.note(liveness));
-        Ok(Some(piece))
-    };
+    let go_on = || failure.lock().clone().map_or_else(within.go_on, Err);
     let written = side_by_side(partitions.len(), within.threads, |number| {
+        let partition = &partitions[number];
+        let within = Within { go_on: &go_on, ..within };
+        let written =
+            write_partition(core, table, layout, &inputs[partition.input], partition, within);
         // The others end with the first that fails, and of its error; unless theirs is one that work cannot be tried again after.
-        write(&partitions[number]).inspect_err(|error: &Error| {
+        written.inspect_err(|error: &Error| {
             let mut failure = failure.lock();
             let is_worse = |first: &Error| first.clone().if_postponed().is_ok();
             if failure.as_ref().is_none_or(is_worse) {
@@ -188,8 +163,7 @@ pub fn write_segments(
             }
         })
     });
-    let written = written.map_err(|error| failure.into_inner().unwrap_or(error));
-    match written {
+    match written.map_err(|error| failure.into_inner().unwrap_or(error)) {
         Ok(segments) => {
             let mut of_inputs = vec![Vec::new(); inputs.len()];
             for (partition, piece) in partitions.iter().zip(segments) {
@@ -199,19 +173,67 @@ pub fn write_segments(
             }
             Ok(Written::Segments(of_inputs))
         }
-        Err(error) => {
-            for Partition { id, .. } in &partitions {
-                core.removals.defer(Segment::file_name(*id), 0, ManifestVersion::EVERYTHING);
+        Err(error) => remove_of(core, &partitions, error).map(Written::Nothing),
+    }
+}
+
+/// Sees to it that segments which a crash leaves without an edit are told from those whose edit was lost. If there is no room
+/// for that, that is why nothing can be written.
+fn outlive_a_crash(core: &Core, partitions: &[Partition]) -> Result<Option<Error>> {
+    match core.wal.get() {
+        // Of what is in the segments, and of what is older, nothing may be lost that these outlive. So a
+        // whole segment that no edit names has its commits in the log, too, or its edit was lost.
+        Some(wal) => wal.make_durable()?,
+        // Without a log this edit tells a segment whose own edit a crash kept from being written.
+        None => {
+            let next = partitions.iter().map(|partition| partition.id.0 + 1).max().unwrap_or(0);
+            if let Err(error) = core.manifest().commit(&[Edit::NextSegment(SegmentId(next))]) {
+                return Ok(Some(Error::from(error).if_lacking()?));
             }
-            core.removals.sweep();
-            let why = error.if_postponed()?;
-            for Partition { id, .. } in &partitions {
-                // At once: what it takes is lacking.
-                let _ = core.directory.remove(&Segment::file_name(*id));
-            }
-            Ok(Written::Nothing(why))
         }
     }
+    Ok(None)
+}
+
+/// Writes a partition of an input as a segment, unless it has no rows.
+fn write_partition(
+    core: &Core,
+    table: TableId,
+    layout: &Layout,
+    &Input { lsns, is_oldest, .. }: &Input,
+    partition: &Partition,
+    within: Within<'_>,
+) -> Result<Option<Piece>> {
+    let directory = core.directory.clone();
+    let writer = SegmentWriter::create(directory, partition.id, table, layout, lsns)?;
+    let (has_rows, liveness) =
+        write_rows(core, layout, writer, &partition.rows, is_oldest, within)?;
+    if !has_rows {
+        core.removals.defer(Segment::file_name(partition.id), 0, ManifestVersion::EVERYTHING);
+        core.removals.sweep();
+        return Ok(None);
+    }
+    let directory = core.directory.as_ref();
+    let segment = Segment::open(directory, partition.id, layout, core.cache.clone());
+    // Nothing names it yet: what cannot be read is written anew.
+    let segment = segment.map_err(|error| Error::from(error).of_input())?;
+    let piece = Piece::from(Arc::new(segment));
+    liveness.into_iter().for_each(|liveness| piece.liveness.note(liveness));
+    Ok(Some(piece))
+}
+
+/// Removes what was written of some partitions before an error. Gives that, if they may be written again later.
+fn remove_of(core: &Core, partitions: &[Partition], error: Error) -> Result<Error> {
+    for Partition { id, .. } in partitions {
+        core.removals.defer(Segment::file_name(*id), 0, ManifestVersion::EVERYTHING);
+    }
+    core.removals.sweep();
+    let why = error.if_postponed()?;
+    for Partition { id, .. } in partitions {
+        // At once: what it takes is lacking.
+        let _ = core.directory.remove(&Segment::file_name(*id));
+    }
+    Ok(why)
 }
 
 /// Cuts inputs between keys, so that no segment is longer than it should be, and all threads have some of the work.
