@@ -30,6 +30,7 @@ use crate::select::selection::Question;
 use crate::state::core::Core;
 use crate::state::erasing::erased_by;
 use crate::state::erasures::Erasure;
+use crate::state::guarded::State;
 use crate::state::version::TableVersion;
 use crate::write::commit::{
     COMMIT_BYTES_MAX, TableShape, log_and_show, ready_to_log, table_dropped,
@@ -227,7 +228,7 @@ fn logged(shape: &TableShape, rows: Erased) -> Payload {
 /// Publishes an erasure and shows it, for a caller with the manifest's lock as the only one who may; or `None` if pieces have come since, of which it must be found what is erased.
 fn publish(
     core: &Arc<Core>,
-    Erasing { shape, question, again }: Erasing<'_>,
+    erasing: Erasing<'_>,
     found: &mut Found,
     logged: Payload,
     manifest: Option<MutexGuard<'_, Manifest>>,
@@ -242,58 +243,25 @@ fn publish(
         )));
     }
     ready_to_log(core, interrupt)?;
-    let mut state = core.state();
-    loop {
-        state.check_writable()?;
-        let visible = core.visible();
-        let entry = state.tables.get_mut(&shape.table).ok_or_else(table_dropped)?;
-        entry.settle(visible);
-        let is_held = entry.is_exclusive && manifest.is_none();
-        // Of an erasure that is being logged the pieces do not know yet.
-        if !is_held && entry.erasures.first_unsettled().is_none() {
-            break;
-        }
-        state = core.wait_or_stop(state, interrupt)?;
-    }
+    let Erasing { shape, question, again } = erasing;
+    let mut state = once_settled(core, shape.table, manifest.is_some(), interrupt)?;
     let (lsn, clock, reads) = (state.next_lsn, state.clock(), state.reads.clone());
     let entry = state.tables.get_mut(&shape.table).expect("looked up under the same lock");
     let pieces = entry.pieces();
-    let (mut hidden, mut stored_rows) = (Vec::new(), 0);
-    for piece in &pieces {
-        let address = piece.array.address();
-        let known = found.get(&address).map(|(_, ordinals)| ordinals.clone());
-        let ordinals = match (known, piece.run()) {
-            (Some(ordinals), None) => ordinals,
-            // In memory the ends of a range are found at once.
-            (known, Some(_)) if question.key_range().is_some() => match known {
-                Some(ordinals) => ordinals,
-                None => erased_by(question, &shape.layout, piece, &Interrupt::never())?,
-            },
-            _ => return Ok(None),
-        };
-        if !ordinals.is_empty() {
-            let erased_before: u64 = match &piece.erased {
-                None => 0,
-                Some(erased) => ordinals
-                    .iter()
-                    .map(|part| erased.count_in(&(u64::from(part.start)..u64::from(part.end))))
-                    .sum(),
-            };
-            stored_rows += u64::from(ordinals.len()) - erased_before;
-            hidden.push((piece.array.clone(), ordinals));
-        }
-    }
+    let Some(ToHide { ordinals, stored_rows }) = to_hide(erasing, &pieces, found)? else {
+        return Ok(None);
+    };
     let before = |lsn: Lsn| {
         let (name, layout) = (entry.name.clone(), entry.layout.clone());
         TableVersion::new(shape.table, name, layout, lsn, clock, pieces.into(), reads)
     };
-    if stored_rows == 0 && (!again || hidden.is_empty()) {
+    if stored_rows == 0 && (!again || ordinals.is_empty()) {
         let visible = core.visible();
         return Ok(Some(ErasedCommit { lsn: visible, stored_rows, before: before(visible) }));
     }
     let before = before(Lsn(lsn.0 - 1));
     let (question, layout) = (question.clone(), shape.layout.clone());
-    entry.erasures.publish(Erasure { lsn, question, layout }, hidden);
+    entry.erasures.publish(Erasure { lsn, question, layout }, ordinals);
     state.next_lsn = Lsn(lsn.0 + 1);
     if let Some(wal) = core.wal.get() {
         wal.enqueue(lsn, logged);
@@ -306,4 +274,68 @@ fn publish(
     // Segments may hold little else now.
     core.wake_workers();
     Ok(Some(ErasedCommit { lsn, stored_rows, before }))
+}
+
+/// The state, once an erasure may be published: no other call holds the table alone, and its pieces know of all erasures
+/// before.
+fn once_settled<'a>(
+    core: &'a Core,
+    table: TableId,
+    is_alone: bool,
+    interrupt: &Interrupt,
+) -> Result<MutexGuard<'a, State>> {
+    let mut state = core.state();
+    loop {
+        state.check_writable()?;
+        let visible = core.visible();
+        let entry = state.tables.get_mut(&table).ok_or_else(table_dropped)?;
+        entry.settle(visible);
+        let is_held = entry.is_exclusive && !is_alone;
+        // Of an erasure that is being logged the pieces do not know yet.
+        if !is_held && entry.erasures.first_unsettled().is_none() {
+            return Ok(state);
+        }
+        state = core.wait_or_stop(state, interrupt)?;
+    }
+}
+
+/// What an erasure hides.
+struct ToHide {
+    /// Of each piece that has some of it.
+    ordinals: Vec<(SortedArray, OrdinalIntervals)>,
+    /// The rows among them that were shown before.
+    stored_rows: u64,
+}
+
+/// What is hidden of some pieces; `None` if one has come since it was found what is erased.
+fn to_hide(
+    Erasing { shape, question, .. }: Erasing<'_>,
+    pieces: &[Piece],
+    found: &Found,
+) -> Result<Option<ToHide>> {
+    let mut hidden = ToHide { ordinals: Vec::new(), stored_rows: 0 };
+    for piece in pieces {
+        let known = found.get(&piece.array.address()).map(|(_, ordinals)| ordinals.clone());
+        let ordinals = match (known, piece.run()) {
+            (Some(ordinals), None) => ordinals,
+            // In memory the ends of a range are found at once.
+            (known, Some(_)) if question.key_range().is_some() => match known {
+                Some(ordinals) => ordinals,
+                None => erased_by(question, &shape.layout, piece, &Interrupt::never())?,
+            },
+            _ => return Ok(None),
+        };
+        if !ordinals.is_empty() {
+            hidden.stored_rows += u64::from(ordinals.len()) - erased_among(piece, &ordinals);
+            hidden.ordinals.push((piece.array.clone(), ordinals));
+        }
+    }
+    Ok(Some(hidden))
+}
+
+/// How many of some rows of a piece were erased already.
+fn erased_among(piece: &Piece, ordinals: &OrdinalIntervals) -> u64 {
+    let Some(erased) = &piece.erased else { return 0 };
+    let parts = ordinals.iter();
+    parts.map(|part| erased.count_in(&(u64::from(part.start)..u64::from(part.end)))).sum()
 }
