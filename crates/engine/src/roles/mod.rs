@@ -7,5 +7,6 @@ pub mod time_to_live;
 pub mod load_fault;
 pub mod held_moment;
 pub mod known_segments;
+pub mod loader;
 pub mod reader;
 pub mod writer;
