@@ -13,6 +13,7 @@ use crate::read::estimate::request::HalfWidth;
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::{Drawn, Tally};
 use crate::read::estimate::unreached::unreached;
+use crate::schema::number::Number;
 
 /// All looks of one estimate.
 pub struct Looks {
@@ -24,6 +25,16 @@ pub struct Looks {
     pub width: Option<HalfWidth>,
     /// The groups for which all rows were read, in words; empty if it was not for some of them.
     pub slow: String,
+}
+
+/// What there is at one look.
+struct Seen<'a> {
+    plan: &'a EstimatePlan,
+    tally: &'a Tally,
+    /// The groups, in the order of the result.
+    order: &'a [usize],
+    design: Design,
+    look: Look,
 }
 
 impl Looks {
@@ -39,47 +50,10 @@ impl Looks {
         let is_all = drawn == self.population || tally.is_scanned();
         let counted = if is_all { self.population } else { drawn };
         let design = Design { population: Some(self.population), drawn: counted };
+        let seen = Seen { plan, tally, order: &order, design, look };
         let mut aggregates = Vec::with_capacity(plan.aggregates.len());
-        for (at, (name, measure)) in plan.aggregates.iter().enumerate() {
-            let levels = match *measure {
-                Measure::Count => vec![self.levels.confidence(); order.len()],
-                Measure::Of(_, slot) => self.levels.of_values(tally, at, slot, order.len(), look),
-            };
-            let view = |group: usize| self.view(tally, &design, look, levels[group]);
-            let mut extremes = Vec::new();
-            let intervals: Vec<Interval> = match *measure {
-                Measure::Count => order.iter().map(|&group| view(group).rows(group)).collect(),
-                Measure::Of(figure @ (Figure::Min | Figure::Max), slot) => {
-                    let found = order.iter().map(|&group| view(group).extreme(figure, group, slot));
-                    let found: Vec<Extreme> = found.collect();
-                    extremes = found.iter().map(|extreme| extreme.numbers).collect();
-                    found.iter().map(Extreme::interval).collect()
-                }
-                Measure::Of(figure, slot) => {
-                    order.iter().map(|&group| view(group).figure(figure, group, slot)).collect()
-                }
-            };
-            let is_bounded = |interval: &Interval| {
-                matches!(interval.method, Method::Bounded | Method::BoundedSequence)
-            };
-            let bounds = match *measure {
-                Measure::Of(_, slot) if plan.data_type(*measure).is_floating() => {
-                    tally.known_of(slot).bounds()
-                }
-                _ => None,
-            };
-            let exists = |(&group, interval): (&usize, &Interval)| {
-                exists(*measure, tally, group, interval.method == Method::Exact)
-            };
-            let has_value = order.iter().zip(&intervals).map(exists).collect();
-            aggregates.push(AggregateEstimate {
-                name: name.clone(),
-                data_type: plan.data_type(*measure).clone(),
-                bounds: bounds.filter(|_| intervals.iter().any(is_bounded)),
-                intervals,
-                has_value,
-                extremes,
-            });
+        for at in 0..plan.aggregates.len() {
+            aggregates.push(self.aggregate(at, &seen));
         }
         let intervals = || aggregates.iter().flat_map(|aggregate| &aggregate.intervals);
         let mut methods: Vec<&str> = intervals().map(|interval| interval.method.as_str()).collect();
@@ -113,6 +87,62 @@ impl Looks {
         estimate.notes =
             notes(&estimate, plan, tally, &order, confidence, self.tightest_at, &self.slow);
         Ok(estimate)
+    }
+
+    /// The estimate of one aggregate, by its number.
+    fn aggregate(&mut self, at: usize, seen: &Seen<'_>) -> AggregateEstimate {
+        let &Seen { plan, tally, order, look, .. } = seen;
+        let (name, measure) = &plan.aggregates[at];
+        let levels = match *measure {
+            Measure::Count => vec![self.levels.confidence(); order.len()],
+            Measure::Of(_, slot) => self.levels.of_values(tally, at, slot, order.len(), look),
+        };
+        let (intervals, extremes) = self.intervals(*measure, &levels, seen);
+        let is_bounded = |interval: &Interval| {
+            matches!(interval.method, Method::Bounded | Method::BoundedSequence)
+        };
+        let bounds = match *measure {
+            Measure::Of(_, slot) if plan.data_type(*measure).is_floating() => {
+                tally.known_of(slot).bounds()
+            }
+            _ => None,
+        };
+        let exists = |(&group, interval): (&usize, &Interval)| {
+            exists(*measure, tally, group, interval.method == Method::Exact)
+        };
+        let has_value = order.iter().zip(&intervals).map(exists).collect();
+        AggregateEstimate {
+            name: name.clone(),
+            data_type: plan.data_type(*measure).clone(),
+            bounds: bounds.filter(|_| intervals.iter().any(is_bounded)),
+            intervals,
+            has_value,
+            extremes,
+        }
+    }
+
+    /// The interval of each group; and of a minimum or maximum, its ends as numbers.
+    fn intervals(
+        &self,
+        measure: Measure,
+        levels: &[Confidence],
+        seen: &Seen<'_>,
+    ) -> (Vec<Interval>, Vec<[Option<Number>; 3]>) {
+        let groups = seen.order.iter();
+        let view = |group: usize| self.view(seen.tally, &seen.design, seen.look, levels[group]);
+        match measure {
+            Measure::Count => (groups.map(|&group| view(group).rows(group)).collect(), Vec::new()),
+            Measure::Of(figure @ (Figure::Min | Figure::Max), slot) => {
+                let found = groups.map(|&group| view(group).extreme(figure, group, slot));
+                let found: Vec<Extreme> = found.collect();
+                let extremes = found.iter().map(|extreme| extreme.numbers).collect();
+                (found.iter().map(Extreme::interval).collect(), extremes)
+            }
+            Measure::Of(figure, slot) => {
+                let of_group = |&group: &usize| view(group).figure(figure, group, slot);
+                (groups.map(of_group).collect(), Vec::new())
+            }
+        }
     }
 
     /// Half the width that an interval of one aggregate and one group would have if it were looked at once and needed no bounds:
