@@ -120,92 +120,22 @@ fn digits(data_type: &DataType) -> Option<(i16, i16)> {
 }
 
 fn as_numbers(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let meeting = |left: &Expr, right: &Expr| Meeting::between(left, right, schema);
-    let compared = |left: &Expr, op: Operator, right: &Expr| {
-        let sides = match meeting(left, right) {
-            None => [left.clone(), right.clone()],
-            Some(meeting) => [meeting.side(left.clone()), meeting.side(right.clone())],
-        };
-        let [left, right] = sides.map(Box::new);
-        Expr::BinaryExpr(BinaryExpr { left, op, right })
-    };
-    let negated_if = |negated: bool, expr: Expr| match negated {
-        true => Expr::Not(Box::new(expr)),
-        false => expr,
-    };
     Ok(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
-            match meeting(&left, &right) {
+            match Meeting::between(&left, &right, schema) {
                 None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
-                Some(_) => Transformed::yes(compared(&left, op, &right)),
+                Some(_) => Transformed::yes(compared(&left, op, &right, schema)),
             }
         }
-        Expr::Between(Between { expr, negated, low, high })
-            if meeting(&expr, &low).or(meeting(&expr, &high)).is_some()
-                || is_mixed([&*expr, &*low, &*high].into_iter(), schema) =>
-        {
-            let low = compared(&expr, Operator::GtEq, &low);
-            let high = compared(&expr, Operator::LtEq, &high);
-            Transformed::yes(negated_if(negated, low.and(high)))
+        Expr::Between(range) if meets_in_range(&range, schema) => {
+            Transformed::yes(range_as_numbers(range, schema))
         }
-        Expr::InList(InList { expr, list, negated })
-            if list.iter().any(|value| meeting(&expr, value).is_some())
-                || is_mixed(list.iter(), schema) =>
-        {
-            // What is compared in one way, and with floats or with others.
-            type How = (Option<Meeting>, bool);
-            let mut lists: Vec<(How, Vec<Expr>)> = Vec::new();
-            for value in list {
-                let how = (meeting(&expr, &value), is_float(&value, schema));
-                match lists.iter_mut().find(|(met, _)| *met == how) {
-                    Some((_, values)) => values.push(value),
-                    None => lists.push((how, vec![value])),
-                }
-            }
-            let within = lists.into_iter().map(|((how, _), values)| {
-                let side = |side: Expr| match &how {
-                    None => side,
-                    Some(how) => how.side(side),
-                };
-                let expr = Box::new(side(expr.as_ref().clone()));
-                let list = values.into_iter().map(side).collect();
-                Expr::InList(InList { expr, list, negated: false })
-            });
-            let within = disjunction(within).expect("a list that meets has a value");
-            Transformed::yes(negated_if(negated, within))
+        Expr::InList(list) if meets_in_list(&list, schema) => {
+            Transformed::yes(list_as_numbers(list, schema))
         }
-        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
-            match meeting_rows(&expr, &subquery, schema) {
-                None => Transformed::no(Expr::InSubquery(InSubquery { expr, subquery, negated })),
-                Some(how) => {
-                    let (expr, subquery) = (Box::new(how.side(*expr)), rows(&how, subquery)?);
-                    Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated }))
-                }
-            }
-        }
-        Expr::SetComparison(mut comparison) => {
-            let SetComparison { expr, subquery, .. } = &mut comparison;
-            let how = meeting_rows(expr, subquery, schema);
-            if let Some(how) = &how {
-                **expr = how.side(expr.as_ref().clone());
-                *subquery = rows(how, subquery.clone())?;
-            }
-            Transformed::new_transformed(Expr::SetComparison(comparison), how.is_some())
-        }
-        Expr::Case(mut case) => {
-            let when = case.when_then_expr.iter().map(|(when, _)| when);
-            let compares =
-                |operand: &Expr| when.clone().any(|when| meeting(operand, when).is_some());
-            if let Some(operand) = case.expr.take_if(|operand| compares(operand)) {
-                for (when, _) in &mut case.when_then_expr {
-                    **when = compared(&operand, Operator::Eq, when);
-                }
-            }
-            let Case { when_then_expr, else_expr, .. } = &mut case;
-            let results = when_then_expr.iter_mut().map(|(_, then)| then);
-            together(results.chain(else_expr).map(Box::as_mut).collect(), schema);
-            Transformed::yes(Expr::Case(case))
-        }
+        Expr::InSubquery(within) => subquery_as_numbers(within, schema)?,
+        Expr::SetComparison(comparison) => set_as_numbers(comparison, schema)?,
+        Expr::Case(case) => Transformed::yes(case_as_numbers(case, schema)),
         Expr::ScalarFunction(ScalarFunction { func, mut args })
             if CHOICES.contains(&func.name()) =>
         {
@@ -215,6 +145,96 @@ fn as_numbers(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         expr => Transformed::no(expr),
     })
+}
+
+fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Expr {
+    let sides = match Meeting::between(left, right, schema) {
+        None => [left.clone(), right.clone()],
+        Some(meeting) => [meeting.side(left.clone()), meeting.side(right.clone())],
+    };
+    let [left, right] = sides.map(Box::new);
+    Expr::BinaryExpr(BinaryExpr { left, op, right })
+}
+
+fn negated_if(negated: bool, expr: Expr) -> Expr {
+    match negated {
+        true => Expr::Not(Box::new(expr)),
+        false => expr,
+    }
+}
+
+fn meets_in_range(Between { expr, low, high, .. }: &Between, schema: &DFSchema) -> bool {
+    let meets = |end: &Expr| Meeting::between(expr, end, schema).is_some();
+    meets(low) || meets(high) || is_mixed([&**expr, &**low, &**high].into_iter(), schema)
+}
+
+fn range_as_numbers(Between { expr, negated, low, high }: Between, schema: &DFSchema) -> Expr {
+    let low = compared(&expr, Operator::GtEq, &low, schema);
+    let high = compared(&expr, Operator::LtEq, &high, schema);
+    negated_if(negated, low.and(high))
+}
+
+fn meets_in_list(InList { expr, list, .. }: &InList, schema: &DFSchema) -> bool {
+    list.iter().any(|value| Meeting::between(expr, value, schema).is_some())
+        || is_mixed(list.iter(), schema)
+}
+
+/// A list for each way in which values are compared.
+fn list_as_numbers(InList { expr, list, negated }: InList, schema: &DFSchema) -> Expr {
+    // What is compared in one way, and with floats or with others.
+    type How = (Option<Meeting>, bool);
+    let mut lists: Vec<(How, Vec<Expr>)> = Vec::new();
+    for value in list {
+        let how = (Meeting::between(&expr, &value, schema), is_float(&value, schema));
+        match lists.iter_mut().find(|(met, _)| *met == how) {
+            Some((_, values)) => values.push(value),
+            None => lists.push((how, vec![value])),
+        }
+    }
+    let within = lists.into_iter().map(|((how, _), values)| {
+        let side = |side: Expr| match &how {
+            None => side,
+            Some(how) => how.side(side),
+        };
+        let expr = Box::new(side(expr.as_ref().clone()));
+        let list = values.into_iter().map(side).collect();
+        Expr::InList(InList { expr, list, negated: false })
+    });
+    negated_if(negated, disjunction(within).expect("a list that meets has a value"))
+}
+
+fn subquery_as_numbers(within: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some(how) = meeting_rows(&within.expr, &within.subquery, schema) else {
+        return Ok(Transformed::no(Expr::InSubquery(within)));
+    };
+    let InSubquery { expr, subquery, negated } = within;
+    let (expr, subquery) = (Box::new(how.side(*expr)), rows(&how, subquery)?);
+    Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
+}
+
+fn set_as_numbers(mut comparison: SetComparison, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let SetComparison { expr, subquery, .. } = &mut comparison;
+    let how = meeting_rows(expr, subquery, schema);
+    if let Some(how) = &how {
+        **expr = how.side(expr.as_ref().clone());
+        *subquery = rows(how, subquery.clone())?;
+    }
+    Ok(Transformed::new_transformed(Expr::SetComparison(comparison), how.is_some()))
+}
+
+fn case_as_numbers(mut case: Case, schema: &DFSchema) -> Expr {
+    let when = case.when_then_expr.iter().map(|(when, _)| when);
+    let compares =
+        |operand: &Expr| when.clone().any(|when| Meeting::between(operand, when, schema).is_some());
+    if let Some(operand) = case.expr.take_if(|operand| compares(operand)) {
+        for (when, _) in &mut case.when_then_expr {
+            **when = compared(&operand, Operator::Eq, when, schema);
+        }
+    }
+    let Case { when_then_expr, else_expr, .. } = &mut case;
+    let results = when_then_expr.iter_mut().map(|(_, then)| then);
+    together(results.chain(else_expr).map(Box::as_mut).collect(), schema);
+    Expr::Case(case)
 }
 
 fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
