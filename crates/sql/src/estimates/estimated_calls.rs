@@ -77,23 +77,9 @@ impl Answers<'_> {
     }
 
     fn answer(&self, select: &mut Select) -> Result<(), DataFusionError> {
-        let template = template("select 1 from t")?;
-        let blank = |select: &Select| Select {
-            projection: Vec::new(),
-            from: Vec::new(),
-            selection: None,
-            group_by: GroupByExpr::Expressions(Vec::new(), Vec::new()),
-            ..select.clone()
-        };
-        let GroupByExpr::Expressions(groups, modifiers) = &select.group_by else {
-            return Err(invalid(USAGE));
-        };
-        if blank(select) != blank(&template) || !modifiers.is_empty() {
-            return Err(invalid(USAGE));
-        }
+        let mut groups = plain_groups(select)?;
         let name = plain_table(&select.from)?;
         let mut projection = select.projection.clone();
-        let mut groups = groups.clone();
         let mut condition = select.selection.clone();
         let qualifiers = qualifiers(&select.from);
         without_qualifiers(&mut projection, &qualifiers);
@@ -104,50 +90,11 @@ impl Answers<'_> {
         for group in &mut groups {
             *group = group_meant(group, &projection)?;
         }
-        // The text of each group, in the order of `group by`, and of each call.
         let by: Vec<String> = groups.iter().map(text_of_group).collect();
-        let mut asked: Vec<(String, String)> = Vec::new();
-        let mut called_as: Vec<(&str, &str)> = Vec::new();
-        let mut options = EstimateOptions::default();
-        // What is shown, by its name: a group or an estimate, by its number.
-        let mut columns: Vec<(String, Shown)> = Vec::new();
-        let mut shown = Vec::new();
-        for item in &projection {
-            let (expr, alias) = match item {
-                SelectItem::UnnamedExpr(expr) => (expr, None),
-                SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.clone())),
-                _ => return Err(invalid(USAGE)),
-            };
-            let named = alias.unwrap_or_else(|| Ident::with_quote('"', name_of(expr)));
-            let column = match called(item) {
-                Some((function, name, aggregate)) => {
-                    let text = aggregate_text(function, aggregate, &mut options)?;
-                    asked.push((format!("e{}", asked.len()), text));
-                    called_as.push((aggregate, name));
-                    Shown::Estimate(asked.len() - 1)
-                }
-                None => match groups.iter().position(|group| group == expr) {
-                    Some(at) => Shown::Group(at),
-                    None => {
-                        return Err(invalid(&format!(
-                            "{expr} is neither a group nor an estimate: {USAGE}"
-                        )));
-                    }
-                },
-            };
-            if columns.iter().any(|(name, _)| *name == named.value) {
-                return Err(invalid(&format!(
-                    "the query would have two columns {:?}; give one another name with `as`",
-                    named.value
-                )));
-            }
-            columns.push((named.value.clone(), column));
-            let column = Expr::Identifier(Ident::with_quote('"', named.value.clone()));
-            shown.push(SelectItem::ExprWithAlias { expr: column, alias: named });
-        }
-        let as_called = |error: Error| to_datafusion(as_called(&error, &called_as));
+        let asked = Asked::of(&projection, &groups)?;
+        let as_called = |error: Error| to_datafusion(as_called(&error, &asked.called_as));
         let interrupt = self.tables.interrupt();
-        let read = aggregates(&schema, &asked, &by, interrupt).map_err(as_called)?;
+        let read = aggregates(&schema, &asked.aggregates, &by, interrupt).map_err(as_called)?;
         let condition = condition.map(|condition| predicate(&schema, &condition.to_string()));
         let request = EstimateRequest {
             aggregates: read.aggregates,
@@ -157,18 +104,75 @@ impl Answers<'_> {
                 predicate: condition.transpose().map_err(to_datafusion)?,
                 ..Selection::default()
             },
-            ..options.request()
+            ..asked.options.request()
         };
         let found = table.estimate(&request).map_err(as_called)?;
         // Under a name that says what it is, called as the table is in the query: errors and plans show both.
-        let stored = self.tables.add_estimates(&name, with_structs(&found, &columns)?)?;
+        let stored = self.tables.add_estimates(&name, with_structs(&found, &asked.columns)?)?;
         let [stored, alias] =
             [&stored, qualifiers.first().unwrap_or(&name)].map(|name| quoted(name));
-        let rest = self::template(&format!("select 1 from {stored} as {alias}"))?;
-        select.projection = shown;
+        let rest = template(&format!("select 1 from {stored} as {alias}"))?;
+        select.projection = asked.shown;
         select.from = rest.from;
         select.selection = None;
         select.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
+        Ok(())
+    }
+}
+
+/// What a `select` asks for, and what takes its place.
+#[derive(Default)]
+struct Asked {
+    /// Each call as the text of an aggregate, with a name.
+    aggregates: Vec<(String, String)>,
+    /// Of each call the aggregate, and the function that was called.
+    called_as: Vec<(&'static str, &'static str)>,
+    options: EstimateOptions,
+    /// What is shown, by its name.
+    columns: Vec<(String, Shown)>,
+    /// The columns of the result, as they are selected of it.
+    shown: Vec<SelectItem>,
+}
+
+impl Asked {
+    fn of(projection: &[SelectItem], groups: &[Expr]) -> Result<Asked, DataFusionError> {
+        let mut asked = Asked::default();
+        projection.iter().try_for_each(|item| asked.add(item, groups))?;
+        Ok(asked)
+    }
+
+    fn add(&mut self, item: &SelectItem, groups: &[Expr]) -> Result<(), DataFusionError> {
+        let (expr, alias) = match item {
+            SelectItem::UnnamedExpr(expr) => (expr, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.clone())),
+            _ => return Err(invalid(USAGE)),
+        };
+        let named = alias.unwrap_or_else(|| Ident::with_quote('"', name_of(expr)));
+        let column = match called(item) {
+            Some((function, name, aggregate)) => {
+                let text = aggregate_text(function, aggregate, &mut self.options)?;
+                self.aggregates.push((format!("e{}", self.aggregates.len()), text));
+                self.called_as.push((aggregate, name));
+                Shown::Estimate(self.aggregates.len() - 1)
+            }
+            None => match groups.iter().position(|group| group == expr) {
+                Some(at) => Shown::Group(at),
+                None => {
+                    return Err(invalid(&format!(
+                        "{expr} is neither a group nor an estimate: {USAGE}"
+                    )));
+                }
+            },
+        };
+        if self.columns.iter().any(|(name, _)| *name == named.value) {
+            return Err(invalid(&format!(
+                "the query would have two columns {:?}; give one another name with `as`",
+                named.value
+            )));
+        }
+        self.columns.push((named.value.clone(), column));
+        let column = Expr::Identifier(Ident::with_quote('"', named.value.clone()));
+        self.shown.push(SelectItem::ExprWithAlias { expr: column, alias: named });
         Ok(())
     }
 }
@@ -374,6 +378,25 @@ fn text_of_group(group: &Expr) -> String {
 
 fn name_of(expr: &Expr) -> String {
     text_of_group(expr)
+}
+
+/// The groups of a `select` that is plain, but for its table and its condition.
+fn plain_groups(select: &Select) -> Result<Vec<Expr>, DataFusionError> {
+    let template = template("select 1 from t")?;
+    let blank = |select: &Select| Select {
+        projection: Vec::new(),
+        from: Vec::new(),
+        selection: None,
+        group_by: GroupByExpr::Expressions(Vec::new(), Vec::new()),
+        ..select.clone()
+    };
+    let GroupByExpr::Expressions(groups, modifiers) = &select.group_by else {
+        return Err(invalid(USAGE));
+    };
+    match blank(select) == blank(&template) && modifiers.is_empty() {
+        true => Ok(groups.clone()),
+        false => Err(invalid(USAGE)),
+    }
 }
 
 fn plain_table(from: &[TableWithJoins]) -> Result<String, DataFusionError> {
