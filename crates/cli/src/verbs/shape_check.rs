@@ -50,14 +50,40 @@ pub fn whole_key(shape: &Shape) -> Vec<String> {
 
 fn contradictions(shape: &Shape, schema: &TableSchema) -> Vec<String> {
     let table = TableSpec::of(schema);
-    let mut said = Vec::new();
-    let mut contradicts = |option: &str, asked: String, found: String| {
-        said.push(format!("{option} is {asked}, but the table has {found}"));
-    };
+    let mut said = Contradictions::default();
     if let Some(merge) = shape.merge.map(merge_name).filter(|merge| *merge != table.merge.name()) {
-        contradicts("--merge", merge.to_string(), table.merge.name().to_string());
+        said.note("--merge", merge.to_string(), table.merge.name().to_string());
     }
-    if !shape.key.is_empty() || !shape.rollup.dimension.is_empty() {
+    said.compare_key(shape, schema, &table);
+    said.compare_types(shape, schema);
+    said.compare_sets(shape, schema, &table);
+    if !shape.weights.is_empty() && !same(&shape.weights, &table.weights) {
+        said.note("--weights", listed(&shape.weights), listed(&table.weights));
+    }
+    said.compare_streams(shape, &table);
+    if let Some(asked) = shape.ttl.as_ref().filter(|asked| table.ttl.as_ref() != Some(asked)) {
+        let shown = |(column, duration): &(String, Duration)| {
+            format!("{column}={}", duration_text(*duration))
+        };
+        said.note("--ttl", shown(asked), table.ttl.as_ref().map_or_else(none, shown));
+    }
+    said.compare_rollup(shape, &table);
+    said.0
+}
+
+/// What options say and a table has otherwise, in words.
+#[derive(Default)]
+struct Contradictions(Vec<String>);
+
+impl Contradictions {
+    fn note(&mut self, option: &str, asked: String, found: String) {
+        self.0.push(format!("{option} is {asked}, but the table has {found}"));
+    }
+
+    fn compare_key(&mut self, shape: &Shape, schema: &TableSchema, table: &TableSpec) {
+        if shape.key.is_empty() && shape.rollup.dimension.is_empty() {
+            return;
+        }
         let asked = whole_key(shape);
         // Dimensions that were added may be named, as far as they are.
         let whole: Vec<&String> =
@@ -68,71 +94,70 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Vec<String> {
                 true => "--key",
                 false => "--key with --time and --dimension",
             };
-            contradicts(option, listed(&asked), listed(&whole));
+            self.note(option, listed(&asked), listed(&whole));
         }
     }
-    for (name, asked) in &shape.column_types {
-        let columns = [schema.batch_columns(), &schema.columns];
-        let found = columns.iter().find_map(|columns| columns.field_with_name(name).ok());
-        if found.is_none_or(|found| found.data_type() != asked) {
-            let found =
-                found.map_or("no such column".to_string(), |found| type_name(found.data_type()));
-            contradicts("--type", format!("{name}={}", type_name(asked)), found);
+
+    fn compare_types(&mut self, shape: &Shape, schema: &TableSchema) {
+        for (name, asked) in &shape.column_types {
+            let columns = [schema.batch_columns(), &schema.columns];
+            let found = columns.iter().find_map(|columns| columns.field_with_name(name).ok());
+            if found.is_none_or(|found| found.data_type() != asked) {
+                let found = found
+                    .map_or("no such column".to_string(), |found| type_name(found.data_type()));
+                self.note("--type", format!("{name}={}", type_name(asked)), found);
+            }
         }
     }
-    if let Some(set) = shape.set.as_ref().filter(|set| table.set.as_ref() != Some(set)) {
-        contradicts("--set", set.clone(), table.set.clone().unwrap_or_else(none));
+
+    fn compare_sets(&mut self, shape: &Shape, schema: &TableSchema, table: &TableSpec) {
+        if let Some(set) = shape.set.as_ref().filter(|set| table.set.as_ref() != Some(set)) {
+            self.note("--set", set.clone(), table.set.clone().unwrap_or_else(none));
+        }
+        if shape.no_set_index && schema.set.as_ref().is_some_and(|set| !set.indexed.is_none()) {
+            let found = "indexed sets (see unindex-sets)".to_string();
+            self.note("--no-set-index", "given".to_string(), found);
+        }
     }
-    if shape.no_set_index && schema.set.as_ref().is_some_and(|set| !set.indexed.is_none()) {
-        contradicts(
-            "--no-set-index",
-            "given".to_string(),
-            "indexed sets (see unindex-sets)".to_string(),
-        );
-    }
-    if !shape.weights.is_empty() && !same(&shape.weights, &table.weights) {
-        contradicts("--weights", listed(&shape.weights), listed(&table.weights));
-    }
-    let streams = |streams: &Option<Vec<String>>| {
-        streams.as_ref().map_or("by size".to_string(), |streams| listed(streams))
-    };
-    let agree = |asked: &[String]| table.streams.as_ref().is_some_and(|known| same(asked, known));
-    if !shape.streams.is_empty() && !agree(&shape.streams) {
-        contradicts("--streams", listed(&shape.streams), streams(&table.streams));
-    }
-    if shape.no_streams && !agree(&[]) {
-        contradicts("--no-streams", "given".to_string(), streams(&table.streams));
-    }
-    if let Some(asked) = shape.ttl.as_ref().filter(|asked| table.ttl.as_ref() != Some(asked)) {
-        let shown = |(column, duration): &(String, Duration)| {
-            format!("{column}={}", duration_text(*duration))
+
+    fn compare_streams(&mut self, shape: &Shape, table: &TableSpec) {
+        let streams = |streams: &Option<Vec<String>>| {
+            streams.as_ref().map_or("by size".to_string(), |streams| listed(streams))
         };
-        contradicts("--ttl", shown(asked), table.ttl.as_ref().map_or_else(none, shown));
-    }
-    let no_rollup = RollupSpec::default();
-    let rollup = match &table.merge {
-        Merge::Rollup(rollup) => rollup,
-        _ => &no_rollup,
-    };
-    if let Some(time) = shape.rollup.time.as_ref().filter(|time| rollup.time.as_ref() != Some(time))
-    {
-        contradicts("--time", time.clone(), rollup.time.clone().unwrap_or_else(none));
-    }
-    if let Some(asked) = shape.rollup.granularity.filter(|asked| *asked != rollup.granularity) {
-        contradicts("--granularity", asked.to_string(), rollup.granularity.to_string());
-    }
-    if shape.rollup.discover && !rollup.discover {
-        contradicts("--discover", "given".to_string(), "fixed dimensions".to_string());
-    }
-    if !shape.rollup.metric.is_empty() {
-        let metric = |(name, metric): &(String, Metric)| format!("{name}={metric}");
-        let asked: Vec<String> = shape.rollup.metric.iter().map(metric).collect();
-        let found: Vec<String> = rollup.metrics.iter().map(metric).collect();
-        if !same(&asked, &found) {
-            contradicts("--metric", listed(&asked), listed(&found));
+        let agree =
+            |asked: &[String]| table.streams.as_ref().is_some_and(|known| same(asked, known));
+        if !shape.streams.is_empty() && !agree(&shape.streams) {
+            self.note("--streams", listed(&shape.streams), streams(&table.streams));
+        }
+        if shape.no_streams && !agree(&[]) {
+            self.note("--no-streams", "given".to_string(), streams(&table.streams));
         }
     }
-    said
+
+    fn compare_rollup(&mut self, Shape { rollup: asked, .. }: &Shape, table: &TableSpec) {
+        let no_rollup = RollupSpec::default();
+        let rollup = match &table.merge {
+            Merge::Rollup(rollup) => rollup,
+            _ => &no_rollup,
+        };
+        if let Some(time) = asked.time.as_ref().filter(|time| rollup.time.as_ref() != Some(time)) {
+            self.note("--time", time.clone(), rollup.time.clone().unwrap_or_else(none));
+        }
+        if let Some(asked) = asked.granularity.filter(|asked| *asked != rollup.granularity) {
+            self.note("--granularity", asked.to_string(), rollup.granularity.to_string());
+        }
+        if asked.discover && !rollup.discover {
+            self.note("--discover", "given".to_string(), "fixed dimensions".to_string());
+        }
+        if !asked.metric.is_empty() {
+            let metric = |(name, metric): &(String, Metric)| format!("{name}={metric}");
+            let asked: Vec<String> = asked.metric.iter().map(metric).collect();
+            let found: Vec<String> = rollup.metrics.iter().map(metric).collect();
+            if !same(&asked, &found) {
+                self.note("--metric", listed(&asked), listed(&found));
+            }
+        }
+    }
 }
 
 fn merge_name(merge: MergeName) -> &'static str {
