@@ -172,7 +172,7 @@ impl Loader {
         };
         let leased = Leased { found, lease, wide, fixed };
         match of_snapshot {
-            Some(name) => self.load_pinned(&name, leased),
+            Some(name) => self.load_pinned(&name, leased, interrupt),
             None => self.load_tables(leased, listed, before, interrupt),
         }
     }
@@ -306,6 +306,7 @@ impl Loader {
         &self,
         name: &str,
         leased: Leased<'_>,
+        interrupt: &Interrupt,
     ) -> std::result::Result<Current, LoadFault> {
         let Leased { found, lease, wide, fixed: asked } = leased;
         let ManifestFound { state: mut found, version, .. } = found;
@@ -325,9 +326,12 @@ impl Loader {
         }
         let postings = std::mem::take(&mut found.postings);
         let mut opening = self.opening(&postings, &lease, pinned.segments());
-        let open = |id, layout: &Layout| opening.segment(id, layout);
+        let open = |id, layout: &Layout| {
+            interrupt.check()?;
+            opening.segment(id, layout)
+        };
         let shown = Arc::new(open_snapshot(pinned, &self.reads, open)?);
-        opening.finish(&Interrupt::never())?;
+        opening.finish(interrupt)?;
         let directory = self.directory.clone();
         let for_others = Lease::take_moment(directory, version, moment.lsn(), fresh_seed())?;
         drop(wide);
