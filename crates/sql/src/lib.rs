@@ -24,6 +24,7 @@ mod tables;
 mod files;
 mod estimates;
 mod ended_queries;
+mod result_names;
 mod query;
 mod delete;
 

@@ -32,6 +32,7 @@ use crate::parsing::columns_first::ColumnsFirst;
 use crate::parsing::from_first::with_all_columns;
 use crate::parsing::parameters::{Parameters, with_literals};
 use crate::parsing::syntax;
+use crate::result_names::{distinct_names, with_names};
 use crate::rules::compared_decimals::ComparedDecimals;
 use crate::rules::compared_literals::ComparedLiterals;
 use crate::rules::computed_keys::ComputedKeys;
@@ -111,6 +112,8 @@ pub struct Query {
     running: Option<Running>,
     runtime: Option<Runtime>,
     schema: SchemaRef,
+    /// Whether batches come with other names.
+    is_renamed: bool,
     stop: Arc<AtomicBool>,
     interrupt: Interrupt,
 }
@@ -162,6 +165,7 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
         running: None,
         runtime: Some(runtime),
         schema: SchemaRef::new(arrow_schema::Schema::empty()),
+        is_renamed: false,
         stop,
         interrupt: snapshot.interrupt().clone(),
     };
@@ -177,7 +181,9 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
     let planned = query.wait(planned)?.map_err(broken)?;
     let mut stream =
         planned.map_err(|error| with_quotes_told(explain(&error, snapshot, &tables), text))?;
-    query.schema = stream.schema();
+    let renamed = distinct_names(&stream.schema());
+    query.is_renamed = renamed.is_some();
+    query.schema = renamed.unwrap_or_else(|| stream.schema());
     let (sender, batches) = channel(BATCHES_AHEAD);
     let sender = query.runtime().spawn(async move {
         while let Some(batch) = stream.next().await {
@@ -276,7 +282,7 @@ fn explain(error: &DataFusionError, snapshot: &Snapshot, tables: &Tables) -> Err
 }
 
 impl Query {
-    /// The schema of every batch.
+    /// The schema of every batch. Where the query has several columns of one name, they are `id`, `id_1`, `id_2` and so on.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -308,7 +314,11 @@ impl Query {
             Some(batch) => {
                 let batch = batch.map_err(|error| from_datafusion(&error))?;
                 self.running = Some(running);
-                Ok(Some(batch))
+                Ok(Some(match self.is_renamed {
+                    true => with_names(&batch, &self.schema)
+                        .map_err(|error| from_datafusion(&error.into()))?,
+                    false => batch,
+                }))
             }
             None => {
                 self.wait(running.sender)?.map_err(broken)?;

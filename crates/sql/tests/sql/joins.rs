@@ -101,3 +101,22 @@ fn nulls_are_equal_to_is_not_distinct_from_and_to_no_other_comparison() {
     let plan = texts(&run(&db, plan), 1);
     assert!(plan.contains("HashJoin") && !plan.contains("NestedLoop"), "{plan}");
 }
+
+/// Polars refuses two columns of one name, and pandas gives both for it.
+#[test]
+fn no_two_columns_of_a_result_have_one_name() {
+    let rows: Vec<Row> = (0..3).map(|k| row(k, 5)).collect();
+    let db = database(&[("l", &rows), ("r", &rows)]);
+    let names = |text: &str| -> Vec<String> {
+        let batches = run(&db, text);
+        batches[0].schema().fields().iter().map(|field| field.name().clone()).collect()
+    };
+    assert_eq!(names("select * from l join r on l.k = r.k"), ["k", "a", "b", "k_1", "a_1", "b_1"]);
+    assert_eq!(names("select l.k, r.k from l join r using (k)"), ["k", "k_1"]);
+    assert_eq!(names("select k, a from l"), ["k", "a"]);
+    let text = "select l.k, r.k from l left join r on l.k = r.k + 1 order by 1";
+    let batches = run(&db, text);
+    assert_eq!(batches[0].column(0).null_count(), 0);
+    assert_eq!(batches[0].column(1).null_count(), 1, "the first of l has none");
+    assert_eq!(answer(&db, text, &QueryOptions::default()).unwrap()[0].num_rows(), 3);
+}
