@@ -18,8 +18,11 @@ use crate::interval::confidence::Confidence;
 use crate::interval::design::{Design, ENDLESS_POPULATION};
 use crate::interval::error_bars::{Interval, Method};
 use crate::interval::hypergeometric::Urn;
+use crate::interval::share::share_exact;
 use crate::interval::tuning::{tightest_y, useful_n_opt};
 
+/// The share of the error probability that goes to how many numbers there may be.
+const SIZE_ALPHA: f64 = 0.1;
 /// Chances below this share of the largest add nothing.
 const CHANCE_MIN: f64 = 1e-18;
 
@@ -77,9 +80,10 @@ pub fn quantile_of_repeated(numbers: &[f64], times: &[u64], share: f64) -> f64 {
     quantile_of(&[number(place.floor()), number(place.ceil())], place - place.floor())
 }
 
-/// The quantile of the numbers of a group, for a number of draws fixed beforehand: exact, but for how many numbers a group has
-/// that was found by drawing. `sorted` are the numbers met among the draws, in order. With `is_every` each row of the population
-/// has a number.
+/// The quantile of the numbers of a group, for a number of draws fixed beforehand: exact. `sorted` are the numbers met among the
+/// draws, in order. With `is_every` each row of the population has a number. Else how many there are is not known, and the ranks hold
+/// for any number in an interval that fails with a tenth of `alpha` at most; of a group that is `one_of_many`, whose intervals
+/// hold together given which rows are of which, for any number that there may be.
 ///
 /// # Panics
 /// If `design` draws more rows than there are, or fewer than there are numbers, or if `share` lies outside of 0 to 1.
@@ -88,6 +92,7 @@ pub fn quantile_ranked(
     share: f64,
     bounds: Option<Bounds>,
     is_every: bool,
+    is_one_of_many: bool,
     design: &Design,
     confidence: Confidence,
 ) -> Interval {
@@ -95,20 +100,42 @@ pub fn quantile_ranked(
     if design.is_exhausted() {
         return Interval::exact(quantile_of(sorted, share));
     }
-    let all = match design.population {
-        None => ENDLESS_POPULATION,
-        Some(all) if is_every => all,
-        Some(all) => {
-            let estimate = count as f64 * (all as f64 / design.drawn.max(1) as f64);
-            (estimate.round() as u64).clamp(count, all)
-        }
-    };
     let ranks = if count == 0 {
         Ranks { low: None, high: None }
-    } else {
+    } else if is_every {
+        let all = design.population.unwrap_or(ENDLESS_POPULATION);
         fixed_ranks(count, rank(all, share), all, confidence.alpha())
+    } else if is_one_of_many {
+        ranks_of(count, (count, largest(count, design)), share, confidence)
+    } else {
+        let of_size = share_exact(count, design, confidence.spending(SIZE_ALPHA));
+        let rows = design.population.unwrap_or(ENDLESS_POPULATION) as f64;
+        let size =
+            |of_rows: f64| ((of_rows * rows).round() as u64).clamp(count, largest(count, design));
+        let sizes = (size(of_size.low), size(of_size.high));
+        ranks_of(count, sizes, share, confidence.spending(1.0 - SIZE_ALPHA))
     };
     between(sorted, share, ranks, bounds, Method::OrderStatistics)
+}
+
+/// The most numbers that a group has of which `count` were drawn: none of the rows drawn besides has another one.
+fn largest(count: u64, design: &Design) -> u64 {
+    design.population.unwrap_or(ENDLESS_POPULATION) - (design.drawn - count)
+}
+
+/// Ranks for a population of which the smallest and the largest size is known. Of a smaller one, fewer draws are as far off.
+fn ranks_of(count: u64, (fewest, all): (u64, u64), share: f64, confidence: Confidence) -> Ranks {
+    let (least, most) = rank_between(all, fewest, share);
+    let ranks = |rank: u64| fixed_ranks(count, rank, all, confidence.alpha());
+    Ranks { low: ranks(least).low, high: ranks(most).high }
+}
+
+/// Where the rank of a quantile lies among `all` numbers, if it is known as a share only: there are `fewest` numbers or more.
+fn rank_between(all: u64, fewest: u64, share: f64) -> (u64, u64) {
+    let off = 1.0 / fewest.max(1) as f64;
+    let of_share = |share: f64| (share * all as f64) as u64;
+    let least = of_share(share - share * off).max(1);
+    (least, of_share(share + (1.0 - share) * off).min(all - 1) + 1)
 }
 
 /// The same, valid at all looks together, from the first draw on: exact.
@@ -129,17 +156,10 @@ pub fn quantile_sequence(
         return Interval::exact(quantile_of(sorted, share));
     }
     // A smaller population refutes more, so the largest there may be is taken.
-    let all = design.population.unwrap_or(ENDLESS_POPULATION) - (design.drawn - count);
-    // Of a population that is not known, the rank as a share of it lies between these.
-    let (least, most) = if is_every {
-        (rank(all, share), rank(all, share))
-    } else {
-        let off = 1.0 / count.max(1) as f64;
-        let of_share = |share: f64| (share * all as f64) as u64;
-        (
-            of_share(share - share * off).max(1),
-            of_share(share + (1.0 - share) * off).min(all - 1) + 1,
-        )
+    let all = largest(count, design);
+    let (least, most) = match is_every {
+        true => (rank(all, share), rank(all, share)),
+        false => rank_between(all, count, share),
     };
     let log_alpha = confidence.alpha().ln();
     let n_opt = useful_n_opt(n_opt, Some(all));
@@ -329,7 +349,7 @@ mod tests {
                                 let sorted: Vec<f64> =
                                     members.map(|i| numbers[i as usize]).collect();
                                 let interval = quantile_ranked(
-                                    &sorted, share, None, true, &design, confidence,
+                                    &sorted, share, None, true, false, &design, confidence,
                                 );
                                 all += 1.0;
                                 failed += f64::from(u8::from(!interval.contains(truth)));
@@ -347,6 +367,61 @@ mod tests {
             }
         }
         assert!(twin_failed > 0, "a level three times as large passed");
+    }
+
+    /// By enumeration of all samples of a population, of which the rows of a group are few or many, and not known. Twin: as if the
+    /// group had as many rows as its share of the draws says.
+    #[test]
+    fn quantiles_of_a_group_of_unknown_size_fail_no_more_often_than_the_level_says() {
+        let all = 10u32;
+        let mut twin_failed = 0;
+        for of_group in 1..=all {
+            let numbers: Vec<f64> = (0..of_group).map(f64::from).collect();
+            for share in [0.0, 0.25, 0.5, 0.9, 1.0] {
+                let truth = quantile_of(&numbers, share);
+                for (drawn, level) in (1..all).flat_map(|n| [(n, 0.5), (n, 0.8), (n, 0.95)]) {
+                    let confidence = Confidence::new(level).unwrap();
+                    let design = Design { population: Some(all.into()), drawn: drawn.into() };
+                    let samples = (0u32..1 << all).filter(|s| s.count_ones() == drawn);
+                    let (mut samples_all, mut failed, mut twin) = (0u32, [0u32; 2], 0u32);
+                    for sample in samples {
+                        let met = (0..of_group).filter(|i| sample >> i & 1 == 1);
+                        let sorted: Vec<f64> = met.map(|i| numbers[i as usize]).collect();
+                        samples_all += 1;
+                        for (is_one_of_many, failed) in [false, true].into_iter().zip(&mut failed) {
+                            let interval = quantile_ranked(
+                                &sorted,
+                                share,
+                                None,
+                                false,
+                                is_one_of_many,
+                                &design,
+                                confidence,
+                            );
+                            *failed += u32::from(!interval.contains(truth));
+                        }
+                        let count = sorted.len() as u64;
+                        if count > 0 {
+                            let size = (count * u64::from(all)).div_ceil(drawn.into()).max(count);
+                            let ranks =
+                                fixed_ranks(count, rank(size, share), size, confidence.alpha());
+                            let interval =
+                                between(&sorted, share, ranks, None, Method::OrderStatistics);
+                            twin += u32::from(!interval.contains(truth));
+                        }
+                    }
+                    let most = (1.0 - level) * f64::from(samples_all) + 1e-9;
+                    for failed in failed {
+                        assert!(
+                            f64::from(failed) <= most,
+                            "{share} of {of_group} among {all}, {drawn} drawn, at {level}: {failed} of {samples_all}"
+                        );
+                    }
+                    twin_failed += u32::from(f64::from(twin) > most);
+                }
+            }
+        }
+        assert!(twin_failed > 0, "a group as large as it seems passed");
     }
 
     #[test]
@@ -378,12 +453,12 @@ mod tests {
         let sorted: Vec<f64> = (0..50).map(f64::from).collect();
         let design = Design { population: Some(1_000_000), drawn: 50 };
         let confidence = Confidence::new(0.95).unwrap();
-        let of = |bounds| quantile_ranked(&sorted, 0.99, bounds, true, &design, confidence);
+        let of = |bounds| quantile_ranked(&sorted, 0.99, bounds, true, false, &design, confidence);
         assert_eq!(of(None).high, f64::INFINITY);
         assert_eq!(of(Bounds::new(-5.0, 70.0)).high, 70.0);
         assert!(of(None).low > 40.0);
         let nothing = Design { drawn: 0, ..design };
-        let empty = quantile_ranked(&[], 0.5, None, false, &nothing, confidence);
+        let empty = quantile_ranked(&[], 0.5, None, false, false, &nothing, confidence);
         assert!(empty.value.is_nan() && empty.low == f64::NEG_INFINITY);
     }
 
@@ -416,8 +491,10 @@ mod tests {
                     holds &=
                         quantile_sequence(&met, share, None, is_every, &design, confidence, 1_000)
                             .contains(truth);
-                    twin_holds &= quantile_ranked(&met, share, None, is_every, &design, confidence)
-                        .contains(truth);
+                    let fixed = |confidence| {
+                        quantile_ranked(&met, share, None, is_every, false, &design, confidence)
+                    };
+                    twin_holds &= fixed(confidence).contains(truth);
                 }
                 held += u32::from(holds);
                 twin_held += u32::from(twin_holds);

@@ -328,7 +328,15 @@ impl View<'_> {
         let design = self.design_of(group);
         let (sorted, bounds) = (drawn.all.sorted(), known.bounds());
         match self.look {
-            Look::Last => quantile_ranked(&sorted, share, bounds, is_every, &design, self.level),
+            Look::Last => quantile_ranked(
+                &sorted,
+                share,
+                bounds,
+                is_every,
+                self.is_one_of_many,
+                &design,
+                self.level,
+            ),
             Look::Running => quantile_sequence(
                 &sorted,
                 share,

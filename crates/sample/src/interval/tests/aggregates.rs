@@ -113,7 +113,7 @@ fn truths(rows: &[Row]) -> [f64; 5] {
 fn fixed(met: &Met, bounds: Option<Bounds>, design: &Design) -> [Interval; 5] {
     let level = confidence(0.95);
     let numbers = bounds.map(|_| &met.numbers);
-    let quantile = |share| quantile_ranked(&met.sorted, share, bounds, false, design, level);
+    let quantile = |share| quantile_ranked(&met.sorted, share, bounds, false, false, design, level);
     [
         sum_t(&met.m, numbers, false, design, level),
         match bounds {
