@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from drillcore import _native
 from drillcore.arguments.names import in_quotes
 from drillcore.data import to_arrow
 from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow, Shape, Values
-from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.writer import Writer, whole
 
 if TYPE_CHECKING:
@@ -135,8 +136,23 @@ class DatabaseWriter(Writer):
                 opened = DictRows(self._open_table(name), self._fill_nulls)
                 with self._lock:
                     buffer = self._buffers.setdefault(name, opened)
+            else:
+                self._follow_table(name, buffer)
             picked.append((buffer, self._all_values(buffer, rows)))
         return picked
+
+    def _follow_tables(self) -> None:
+        for name, buffer in self._buffers.items():
+            # Of a table that is gone, the rows fail once they are added.
+            with contextlib.suppress(Error):
+                self._follow_table(name, buffer)
+
+    def _follow_table(self, name: str, buffer: DictRows) -> None:
+        """See whether another table has the name now."""
+        if self._database.table(name).number != buffer.table._native.number:
+            table = self._open_table(name)
+            with self._lock:
+                buffer.follow(table)
 
     def _add_arrow(self, data: Mapping[str, Any]) -> None:
         parts = []

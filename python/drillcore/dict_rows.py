@@ -155,6 +155,11 @@ class DictRows:
         self.calls = [call for at, call in enumerate(self.calls) if at not in positions]
         return removed
 
+    def follow(self, table: Table) -> None:
+        """Have the rows go into another table, which got the name of the one before."""
+        self.table = table
+        self.forget_shapes()
+
     def clear(self) -> None:
         """Forget the rows."""
         self.rows, self.calls = [], []

@@ -290,6 +290,7 @@ class Writer:
             return
         waited_since = self._began or monotonic()
         failed_before = self._failed_count
+        self._follow_tables()
         while parts := self._converted():
             named = [(name, batch) for name, batch, _ in parts]
             try:
@@ -315,6 +316,9 @@ class Writer:
             # Perhaps the table has changed.
             for buffer in self._buffers.values():
                 buffer.forget_shapes()
+
+    def _follow_tables(self) -> None:
+        """Find out which tables have the names that rows were added under."""
 
     def _converted(self) -> list[tuple[str, pa.RecordBatch, list[int]]]:
         """For each table with rows their Arrow form, and where in its buffer they are.

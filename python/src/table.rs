@@ -112,6 +112,12 @@ impl Table {
         PySchema::new(Arc::clone(&self.inner.schema().columns))
     }
 
+    /// No other table of the database ever has it.
+    #[getter]
+    fn number(&self) -> u32 {
+        self.inner.number()
+    }
+
     /// Rises when columns have changed: tells whether a schema is still the newest.
     #[getter]
     fn schema_version(&self) -> u64 {

@@ -485,3 +485,49 @@ def test_an_array_of_no_dimension_is_a_value(database: drillcore.Database) -> No
         for i in range(3):
             writer.add({"id": np.array(i), "tags": np.array(["a"])})
     assert table.scan().arrow().to_pylist() == [{"id": i, "tags": ["a"]} for i in range(3)]
+
+
+@pytest.mark.parametrize("recreated", [True, False])
+def test_rows_are_those_of_the_table_that_has_the_name(database: drillcore.Database, recreated: bool) -> None:
+    database.create_table("t", {"id": "int64", "v": "float32"}, key="id")
+    with database.writer() as w:
+        w.add({"t": {"id": 1, "v": 0.5}})
+        w.flush()
+        if recreated:
+            database.drop_table("t")
+        else:
+            database.rename_table("t", "old")
+        t = database.create_table("t", {"id": "int64", "v": "float64", "x": "string"}, key="id")
+        w.add({"t": {"id": 1, "v": 0.1}})
+        w.add({"t": {"id": 2, "x": "a"}})
+        w.add({"t": [{"id": 3, "x": "b"}, {"id": 4, "v": 0.1}]})
+    assert t.scan().arrow().to_pylist() == [
+        {"id": 1, "v": 0.1, "x": None},
+        {"id": 2, "v": None, "x": "a"},
+        {"id": 3, "v": None, "x": "b"},
+        {"id": 4, "v": 0.1, "x": None},
+    ]
+
+
+def test_rows_follow_a_swap_of_names_while_they_wait(database: drillcore.Database) -> None:
+    database.create_table("a", {"id": "int64", "v": "float32"}, key="id")
+    database.create_table("b", {"id": "int64", "v": "float64"}, key="id")
+    with database.writer(seconds=60) as w:
+        w.add({"a": {"id": 1, "v": 0.5}, "b": {"id": 1, "v": 0.5}})
+        w.add({"a": {"id": 2, "v": 0.1}, "b": {"id": 2, "v": 0.25}})
+        for old, new in [("a", "c"), ("b", "a"), ("c", "b")]:
+            database.rename_table(old, new)
+    assert database.table("a").get(2) == {"id": 2, "v": 0.1}
+    assert database.table("b").get(2) == {"id": 2, "v": 0.25}
+
+
+def test_rows_beside_one_with_a_value_for_a_column_that_is_gone_are_stored(database: drillcore.Database) -> None:
+    t = database.create_table("t", {"id": "int64", "v": "int64"}, key="id")
+    w = t.writer(seconds=60, on_error="skip")
+    w.add(pa.table({"id": list(range(100))}))
+    w.add(pa.table({"id": [200], "v": [1]}))
+    t.drop_column("v")
+    result = w.close()
+    assert (result.rows, result.failed_count, ids(t)) == (100, 1, list(range(100)))
+    assert result.failed[0].row == {"id": 200, "v": 1}
+    assert 'unknown column "v"' in result.failed[0].reason

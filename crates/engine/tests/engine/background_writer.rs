@@ -386,3 +386,51 @@ fn of_rows_added_one_by_one_those_that_cannot_be_stored_are_left_out() {
     let failed: usize = writer.take_failed().iter().map(|failed| failed.rows.num_rows()).sum();
     assert_eq!(failed, 10);
 }
+
+/// A row with a value for a column that was dropped failed all rows that came with it.
+#[test]
+fn rows_without_a_value_for_a_column_that_is_gone_are_stored() {
+    let with = |ids: &[i64], carrier: Option<&str>| {
+        let carriers: StringArray = ids.iter().map(|_| carrier).collect();
+        let ids = Int64Array::from_iter_values(ids.iter().copied());
+        RecordBatch::try_new(columns(), vec![Arc::new(ids), Arc::new(carriers)]).unwrap()
+    };
+    let mixed = || {
+        let ids = Int64Array::from(vec![200, 201, 202]);
+        let carriers = StringArray::from(vec![None, Some("UA"), None]);
+        RecordBatch::try_new(columns(), vec![Arc::new(ids), Arc::new(carriers)]).unwrap()
+    };
+    let unnamed: Vec<i64> = (0..100).collect();
+    let options = || WriterOptions { on_error: OnError::Skip, ..never() };
+    for renamed in [false, true] {
+        let db = database();
+        let spec = || TableSpec::new(columns(), ["id"]);
+        let (one, other) = (db.create_table("one", spec()), db.create_table("other", spec()));
+        let (one, other) = (one.unwrap(), other.unwrap());
+        let (of_table, of_both) = (one.writer(options()).unwrap(), db.writer(options()).unwrap());
+        for batch in [with(&unnamed, None), mixed(), with(&[300], Some("DL"))] {
+            of_table.add(&batch).unwrap();
+        }
+        let (unnamed, named) = (with(&[400], None), with(&[401], Some("DL")));
+        of_both.add(&[("other", &unnamed), ("one", &unnamed)]).unwrap();
+        of_both.add(&[("other", &with(&[402], None)), ("one", &named)]).unwrap();
+        match renamed {
+            true => one.rename_column("carrier", "airline").unwrap(),
+            false => one.drop_column("carrier").unwrap(),
+        }
+        of_table.flush().unwrap();
+        of_both.flush().unwrap();
+        let mut stored: Vec<i64> = (0..100).collect();
+        stored.extend([200, 202, 400]);
+        assert_eq!(all_ids(&one), stored);
+        assert_eq!(all_ids(&other), [400], "an add is stored as a whole");
+        let failed = of_table.take_failed();
+        let failed: usize = failed.iter().map(|failed| failed.rows.num_rows()).sum();
+        assert_eq!((failed, of_table.stats().failed_rows), (2, 2));
+        let failed = of_both.take_failed();
+        assert_eq!(failed.len(), 2);
+        for failed in failed {
+            assert!(failed.error.to_string().contains("unknown column \"carrier\""));
+        }
+    }
+}

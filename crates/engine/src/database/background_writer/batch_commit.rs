@@ -9,6 +9,7 @@ use drillcore_format::ids::Lsn;
 use crate::calls::interrupt::Interrupt;
 use crate::database::background_writer::add::{Add, Part};
 use crate::database::background_writer::failed_rows::FailedRows;
+use crate::database::background_writer::gone_columns::without_gone_columns;
 use crate::database::handles::Table;
 use crate::error::{Error, ErrorKind, Result, without_panic};
 use crate::schema::conform::{AppendOptions, OnError};
@@ -35,6 +36,15 @@ pub fn commit_adds(adds: &[Add], keeps_adds_whole: bool, outcome: &mut Outcome) 
             outcome.commits += u64::from(result.rows > 0);
             outcome.lsn = outcome.lsn.max(Some(result.lsn));
             outcome.failed.extend(failed);
+        }
+        Err(error)
+            if error.kind() == ErrorKind::NotFound
+                && let Ok(Some((kept, failed))) = without_gone_columns(adds, keeps_adds_whole) =>
+        {
+            outcome.failed.extend(failed);
+            if !kept.is_empty() {
+                commit_adds(&kept, keeps_adds_whole, outcome);
+            }
         }
         Err(error) => match halves(adds) {
             Some(halves) if is_about_the_rows(&error) => {

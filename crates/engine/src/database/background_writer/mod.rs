@@ -5,6 +5,7 @@ pub mod add;
 pub mod growing_rows;
 pub mod open_batch;
 pub mod failed_rows;
+pub mod gone_columns;
 pub mod batch_commit;
 pub mod row_queue;
 pub mod table_writer;
