@@ -67,7 +67,7 @@ class DatabaseWriter(Writer):
 
     def _add_at_once(self, data: Mapping[str, Any]) -> bool:
         """Add one dict for each table, if the shapes of all are known. The way of most rows."""
-        picked = []
+        picked, shapes = [], []
         size = 0
         for name, row in data.items():
             buffer = self._buffers.get(name)
@@ -84,23 +84,26 @@ class DatabaseWriter(Writer):
             size += ROW_BYTES
             for at in sized:
                 size += len(values[at])
-            picked.append((buffer, shape, values))
-        self._take_lock()
-        try:
-            if self._began is None or self._closed is not None:
-                return False
-            for buffer, shape, _ in picked:
-                if buffer.shape is not shape:
+            picked.append((buffer, values))
+            shapes.append(shape)
+        call = tuple(picked)
+        if self._busy:
+            self._wait_while_busy()
+        with self._lock:
+            self._busy = True
+            try:
+                chunk = self._queue[-1]
+                if chunk.began is None or self._closed is not None:
                     return False
-            for buffer, _, values in picked:
-                buffer.rows.append(values)
-                buffer.calls.append(self._calls)
-            self._calls += 1
-            self._rows += len(picked)
-            self._bytes += size
-            self._hand_over_if_full()
-        finally:
-            self._lock.release()
+                for (buffer, _), shape in zip(call, shapes, strict=True):
+                    if buffer.shape is not shape:
+                        return False
+                chunk.append(call)
+                chunk.rows += len(call)
+                chunk.bytes += size
+                self._hand_over_if_full()
+            finally:
+                self._busy = False
         return True
 
     def _add_in_steps(self, data: Mapping[str, Any]) -> None:
@@ -121,10 +124,7 @@ class DatabaseWriter(Writer):
                 if self._closed is not None:
                     raise self._closed
                 if all(shape is buffer.shape for buffer, rows in picked for _, _, shape in rows):
-                    for buffer, rows in picked:
-                        self._put(buffer, rows)
-                        buffer.calls += [self._calls] * len(rows)
-                    self._calls += 1
+                    self._put(picked)
                     self._hand_over_if_full()
                     return
 
@@ -136,8 +136,11 @@ class DatabaseWriter(Writer):
                 opened = DictRows(self._open_table(name), self._fill_nulls)
                 with self._lock:
                     buffer = self._buffers.setdefault(name, opened)
-            else:
-                self._follow_table(name, buffer)
+            elif self._database.table(name).number != buffer.table._native.number:
+                with self._lock:
+                    # What is here has the shape that was learned for the other one.
+                    self._hand_over()
+                    self._follow_table(name, buffer)
             picked.append((buffer, self._all_values(buffer, rows)))
         return picked
 
@@ -150,9 +153,7 @@ class DatabaseWriter(Writer):
     def _follow_table(self, name: str, buffer: DictRows) -> None:
         """See whether another table has the name now."""
         if self._database.table(name).number != buffer.table._native.number:
-            table = self._open_table(name)
-            with self._lock:
-                buffer.follow(table)
+            buffer.follow(self._open_table(name))
 
     def _add_arrow(self, data: Mapping[str, Any]) -> None:
         parts = []

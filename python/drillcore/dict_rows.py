@@ -61,6 +61,23 @@ class Shape:
         return dict(zip(self.names, values, strict=True))
 
 
+class Chunk(list[tuple[tuple["DictRows", Values], ...]]):
+    """What was added, and is handed over together: the rows of each call, each with the table that it is for.
+
+    A call is in it or not: it comes by one ``append``, which a signal handler that raises, as at Ctrl-C, cannot divide.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+        """No other chunk of its writer has it."""
+        self.began: float | None = None
+        """When its oldest row came, or somewhat earlier."""
+        self.rows = 0
+        """At most as many as there are."""
+        self.bytes = 0
+
+
 class DictRows:
     """The rows of one table."""
 
@@ -68,8 +85,9 @@ class DictRows:
         self.table = table
         self.shape = Shape()
         self.rows: list[Values] = []
+        """Those of the chunk that is being handed over."""
         self.calls: list[int] = []
-        """For each row the call that it is from, where the calls matter."""
+        """For each of them the call that it is from."""
         self._fill_nulls = fill_nulls
 
     def lacks(self, row: Mapping[str, Any]) -> list[str]:

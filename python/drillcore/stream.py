@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import datetime as dt
 import hashlib
 import os
 import re
 import secrets
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -35,8 +38,49 @@ Refresh = int | dt.timedelta | None
 AHEAD_MAX = 1_024
 """More batches ahead are a mistake."""
 
+_PAUSE_SECONDS = 0.05
+"""How long a thread waits for a batch before it looks again, if no one tells it."""
+
 _ADVICE = re.compile(r"; (draw fewer rows|check the key range, sets and condition), or allow a smaller sample$")
 """What a sample advises, and a stream cannot do."""
+
+
+class _Batch:
+    """A batch on its way.
+
+    A signal handler may raise at any step, as at Ctrl-C, and those of ``threading`` and ``concurrent.futures`` that are
+    written in Python may then stay locked. So who waits uses none of them.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.rows: Rows | None = None
+        self.error: BaseException | None = None
+        self._is_drawn = False
+        self._news = threading.Lock()
+        self._news.acquire()
+
+    def draw(self, draw: Callable[[int], Rows]) -> None:
+        try:
+            self.rows = draw(self.number)
+        except BaseException as error:
+            self.error = error
+        self.end()
+
+    def end(self) -> None:
+        self._is_drawn = True
+        with suppress(RuntimeError):
+            self._news.release()
+
+    def wait(self) -> None:
+        while not self._is_drawn:
+            # Who was stopped behind it has the lock.
+            self._news.acquire(timeout=_PAUSE_SECONDS)
+
+
+def _draw_all(work: SimpleQueue[_Batch | None], draw: Callable[[int], Rows]) -> None:
+    while (batch := work.get()) is not None:
+        batch.draw(draw)
 
 
 class Stream:
@@ -47,19 +91,22 @@ class Stream:
     """
 
     def __init__(self, draw: Callable[[int], Rows], *, seed: int, first: int, ahead: int, threads: int) -> None:
-        self._draw = draw
         self._seed = seed
-        self._position = first
         self._process = os.getpid()
         self._ended: BaseException | None = None
         self._lock = threading.Lock()
-        # Python waits for its threads before it ends: one that is in the engine then could not come back.
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="drillcore-stream")
-        self._next = first
-        """The number of the next batch to be drawn."""
-        self._drawn: deque[Future[Rows]] = deque()
-        for _ in range(max(ahead, threads)):
-            self._draw_another()
+        self._work: SimpleQueue[_Batch | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=_draw_all, args=(self._work, draw), name="drillcore-stream", daemon=True)
+            for _ in range(threads)
+        ]
+        self._ahead = max(ahead, threads)
+        self._batches: deque[_Batch] = deque()
+        """The next ones. A signal handler may raise at any step: then the next call goes on from what is here."""
+        _OPEN.add(self)
+        for thread in self._threads:
+            thread.start()
+        self._draw_until(self._ahead, first)
 
     @property
     def seed(self) -> int:
@@ -69,7 +116,7 @@ class Stream:
     @property
     def position(self) -> int:
         """The number of the next batch. As ``first`` of a stream with the same seed, that goes on from here."""
-        return self._position
+        return self._batches[0].number
 
     def __iter__(self) -> Self:
         return self
@@ -83,25 +130,26 @@ class Stream:
         with self._lock:
             if self._ended is not None:
                 raise self._ended
-            # An interrupt here loses no batch.
-            wait([self._drawn[0]])
+            batch = self._batches[0]
+            batch.wait()
             if self._ended is not None:
                 raise self._ended
-            drawn = self._drawn.popleft()
-            if (error := drawn.exception()) is not None:
-                self._ended = error
-                self._threads.shutdown(wait=False, cancel_futures=True)
-                raise error
-            self._position += 1
-            self._draw_another()
-            return drawn.result()
+            if batch.rows is None:
+                self._ended = batch.error
+                self._end_threads()
+                raise batch.error or ClosedError("the stream is closed")
+            self._draw_until(self._ahead + 1, batch.number + 1)
+            del self._batches[0]
+            return batch.rows
 
     def close(self) -> None:
         """Stop drawing. A second call does nothing."""
         if self._ended is None:
             self._ended = ClosedError("the stream is closed; open another one with stream()")
         if os.getpid() == self._process:
-            self._threads.shutdown(wait=True, cancel_futures=True)
+            self._end_threads()
+            for thread in self._threads:
+                thread.join()
 
     def __enter__(self) -> Self:
         return self
@@ -113,15 +161,41 @@ class Stream:
 
     def __del__(self) -> None:
         if getattr(self, "_threads", None) is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._end_threads()
 
     def __repr__(self) -> str:
         state = "" if self._ended is None else ", closed"
-        return f"<Stream with seed {self._seed}: next is batch {self._position}{state}>"
+        return f"<Stream with seed {self._seed}: next is batch {self.position}{state}>"
 
-    def _draw_another(self) -> None:
-        self._drawn.append(self._threads.submit(self._draw, self._next))
-        self._next += 1
+    def _draw_until(self, count: int, first: int) -> None:
+        while len(self._batches) < count:
+            batch = _Batch(self._batches[-1].number + 1 if self._batches else first)
+            # In this order: what is waited for is drawn.
+            self._work.put(batch)
+            self._batches.append(batch)
+
+    def _end_threads(self) -> None:
+        """Have the threads end after the batch that each draws now."""
+        with suppress(Empty):
+            while True:
+                waiting = self._work.get_nowait()
+                if waiting is not None:
+                    waiting.end()
+        for _ in self._threads:
+            self._work.put(None)
+
+
+_OPEN: weakref.WeakSet[Stream] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """Python ends after its threads have come back: one that was in the engine then could not."""
+    for stream in list(_OPEN):
+        with suppress(Exception):
+            stream.close()
+
+
+atexit.register(_close_all)
 
 
 def batch_seed(seed: int, *position: int) -> int:

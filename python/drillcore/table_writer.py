@@ -84,17 +84,21 @@ class TableWriter(Writer):
                     size = ROW_BYTES
                     for at in sized:
                         size += len(values[at])
-                    self._take_lock()
-                    try:
-                        if buffer.shape is shape and self._began is not None and self._closed is None:
-                            buffer.rows.append(values)
-                            self._rows += 1
-                            self._bytes += size
-                            if self._rows >= self._chunk_rows or self._bytes >= self._chunk_bytes:
-                                self._hand_over()
-                            return
-                    finally:
-                        self._lock.release()
+                    if self._busy:
+                        self._wait_while_busy()
+                    with self._lock:
+                        self._busy = True
+                        try:
+                            chunk = self._queue[-1]
+                            if buffer.shape is shape and chunk.began is not None and self._closed is None:
+                                chunk.append(((buffer, values),))
+                                chunk.rows += 1
+                                chunk.bytes += size
+                                if chunk.rows >= self._chunk_rows or chunk.bytes >= self._chunk_bytes:
+                                    self._hand_over()
+                                return
+                        finally:
+                            self._busy = False
         if isinstance(data, Mapping):
             self._add_dicts([data])
         elif isinstance(data, list | tuple):
@@ -123,7 +127,7 @@ class TableWriter(Writer):
                 if self._closed is not None:
                     raise self._closed
                 if all(shape is buffer.shape for _, _, shape in picked):
-                    self._put(buffer, picked)
+                    self._put([(buffer, picked)])
                     self._hand_over_if_full()
                     return
 

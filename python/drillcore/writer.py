@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import os
 import threading
 import weakref
@@ -23,7 +24,7 @@ import pyarrow as pa
 from drillcore import _native
 from drillcore.arguments.figures import check_count, check_optional_count, check_positive
 from drillcore.arguments.names import in_quotes, shown
-from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow, Shape, Values
+from drillcore.dict_rows import ROW_BYTES, Chunk, DictRows, FailedRow, Shape, Values
 from drillcore.errors import ClosedError, Error, InvalidArgumentError, InvalidTypeError, NotFoundError, ReadOnlyError
 
 if TYPE_CHECKING:
@@ -108,11 +109,12 @@ class Writer:
         self._chunk_rows = min(rows, CHUNK_ROWS_MAX)
         self._chunk_bytes = min(bytes or CHUNK_BYTES_MAX, CHUNK_BYTES_MAX)
         self._buffers: dict[str, DictRows] = {}
-        self._rows = 0
-        self._bytes = 0
-        self._calls = 0
-        self._began: float | None = None
-        """When the oldest row that is here came."""
+        self._numbers = itertools.count()
+        self._queue = [Chunk(next(self._numbers))]
+        """Chunks, of which the last one takes rows. Those before it were not handed over to the end, because a signal
+        handler raised."""
+        self._busy = False
+        """Whether a thread has the lock to add a row."""
         self._error: Error | None = None
         """What the next call raises, with the rows that it is about."""
         self._unreported: list[FailedRow] = []
@@ -182,7 +184,7 @@ class Writer:
             "rows": rows,
             "commits": commits,
             "failed_rows": self._failed_count,
-            "waiting_rows": waiting + self._rows,
+            "waiting_rows": waiting + sum(chunk.rows for chunk in self._queue),
             "waits": waits,
             "wait_seconds": seconds,
         }
@@ -212,13 +214,13 @@ class Writer:
                 self._closed = ClosedError("the database is closed; open it again, and a writer with writer()")
                 self._changed.notify_all()
 
-    def _take_lock(self) -> None:
-        """Take the lock for a row, without queueing for it.
+    def _wait_while_busy(self) -> None:
+        """Wait for who has the lock for a row, without queueing for it.
 
         Threads that queue each get it for one row, and wait for the interpreter with it, while the one that has the
         interpreter queues in turn.
         """
-        while not self._lock.acquire(blocking=False):
+        while self._busy and not self._lock._is_owned():  # type: ignore[attr-defined]
             sleep(_PAUSE_SECONDS)
 
     def _add_parts(self, parts: list[tuple[str, pa.Table]]) -> list[tuple[int, int, str]]:
@@ -229,7 +231,7 @@ class Writer:
             self._hand_over()
             self._raise_error()
             try:
-                return self._native.add(parts, self._skip, 0.0)
+                return self._native.add(parts, self._skip, 0.0, None)
             except Error:
                 if self._take_failed():
                     self._raise_error()
@@ -271,35 +273,58 @@ class Writer:
                 raise type(error)(f"row {position}: {error}") from None
         return picked
 
-    def _put(self, buffer: DictRows, picked: Sequence[tuple[Values, int, Shape]]) -> None:
-        """Take rows. To be called with the lock."""
-        buffer.rows += [values for values, _, _ in picked]
-        self._rows += len(picked)
-        self._bytes += sum(size for _, size, _ in picked)
-        if self._began is None:
-            self._began = monotonic()
+    def _put(self, picked: Sequence[tuple[DictRows, Sequence[tuple[Values, int, Shape]]]]) -> None:
+        """Take the rows of a call. To be called with the lock."""
+        chunk = self._queue[-1]
+        call = tuple([(buffer, values) for buffer, rows in picked for values, _, _ in rows])
+        if chunk.began is None:
             self._changed.notify()
+            chunk.began = monotonic()
+        chunk.append(call)
+        chunk.rows += len(call)
+        chunk.bytes += sum(size for _, rows in picked for _, size, _ in rows)
 
     def _hand_over_if_full(self) -> None:
-        if self._rows >= self._chunk_rows or self._bytes >= self._chunk_bytes:
+        chunk = self._queue[-1]
+        if chunk.rows >= self._chunk_rows or chunk.bytes >= self._chunk_bytes:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Convert the rows that are here and give them to the native writer. To be called with the lock."""
-        if self._rows == 0:
-            return
-        waited_since = self._began or monotonic()
+        """Convert the rows that are here and give them to the native writer. To be called with the lock.
+
+        A signal handler may raise at any step. What was not done to the end is done again then, from the beginning, by
+        whatever comes next; a chunk that the native writer has taken already, it does not take again.
+        """
+        queue = self._queue
+        if queue[-1]:
+            queue.append(Chunk(next(self._numbers)))
+        while len(queue) > 1:
+            chunk = queue[0]
+            self._hand_over_chunk(chunk)
+            if queue[0] is chunk:
+                del queue[0]
+
+    def _hand_over_chunk(self, chunk: Chunk) -> None:
+        waited_since = chunk.began or monotonic()
         failed_before = self._failed_count
+        for buffer in self._buffers.values():
+            buffer.clear()
+        for number, call in enumerate(chunk):
+            for buffer, values in call:
+                buffer.rows.append(values)
+                buffer.calls.append(number)
         self._follow_tables()
+        attempts = itertools.count()
         while parts := self._converted():
             named = [(name, batch) for name, batch, _ in parts]
+            attempt = (chunk.number, next(attempts))
             try:
-                rejected = self._native.add(named, True, monotonic() - waited_since)
+                rejected = self._native.add(named, True, monotonic() - waited_since, attempt)
             except Error:
                 # Perhaps of an earlier commit: such an error comes once, and the rows of that are noted.
                 self._take_failed()
                 try:
-                    rejected = self._native.add(named, True, monotonic() - waited_since)
+                    rejected = self._native.add(named, True, monotonic() - waited_since, attempt)
                 except Error as error:
                     self._fail_all(error)
                     break
@@ -310,7 +335,6 @@ class Writer:
                 break
         for buffer in self._buffers.values():
             buffer.clear()
-        self._rows, self._bytes, self._began, self._calls = 0, 0, None, 0
         self._take_failed()
         if self._failed_count > failed_before:
             # Perhaps the table has changed.
@@ -414,7 +438,7 @@ class Writer:
             f"process {self._process} opened the writer, and this process is a fork of it; open the database again "
             "here, or write to it there"
         )
-        self._buffers, self._rows = {}, 0
+        self._buffers, self._queue = {}, [Chunk(0)]
         self._result = WriterResult(0, 0, 0)
 
 
@@ -436,8 +460,8 @@ def _watch(changed: threading.Condition, reference: weakref.ref[Writer]) -> None
             if writer is None or writer._closed is not None:
                 return
             left = None
-            if writer._began is not None:
-                left = writer._began + writer._seconds - monotonic()
+            if (began := writer._queue[0].began) is not None:
+                left = began + writer._seconds - monotonic()
             if left is not None and left <= 0:
                 writer._hand_over()
                 left = None

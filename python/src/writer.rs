@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use drillcore::{AddStats, FailedRows, Interrupt, Lsn, OnError, WriterOptions};
+use drillcore::{AddStats, FailedRows, Interrupt, Lsn, OnError, Rejected, WriterOptions};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatch;
 
@@ -23,11 +24,24 @@ type FailedTuple = (String, PyRecordBatch, Py<PyAny>);
 #[pyclass(module = "drillcore._native", frozen)]
 pub struct Writer {
     inner: Inner,
+    taken: Mutex<Option<Taken>>,
 }
+
+/// The number of a chunk, and how often it was tried to add it.
+type Attempt = (u64, u64);
+
+/// What was taken last of numbered chunks, and the rows of it that do not fit.
+type Taken = (Attempt, Vec<(usize, Rejected)>);
 
 enum Inner {
     Table(drillcore::TableWriter),
     Database(drillcore::DatabaseWriter),
+}
+
+impl Writer {
+    fn new(inner: Inner) -> Writer {
+        Writer { inner, taken: Mutex::new(None) }
+    }
 }
 
 #[pymethods]
@@ -43,7 +57,7 @@ impl Writer {
     ) -> PyResult<Writer> {
         let table = table.writer(py, "writer")?;
         let options = WriterOptions { rows, seconds, bytes, on_error: OnError::Skip, fill_nulls };
-        Ok(Writer { inner: Inner::Table(signals::run(py, || table.writer(options))?) })
+        Ok(Writer::new(Inner::Table(signals::run(py, || table.writer(options))?)))
     }
 
     #[staticmethod]
@@ -57,17 +71,21 @@ impl Writer {
     ) -> PyResult<Writer> {
         let database = database.writer(py, "writer")?;
         let options = WriterOptions { rows, seconds, bytes, on_error: OnError::Skip, fill_nulls };
-        Ok(Writer { inner: Inner::Database(signals::run(py, || database.writer(options))?) })
+        Ok(Writer::new(Inner::Database(signals::run(py, || database.writer(options))?)))
     }
 
     /// Adds rows, one part for each table, and returns those that do not fit: the part, the row and the reason. Of a table's
     /// writer the others are taken, of a database's none. Without `skip` they are an error.
+    ///
+    /// What was taken as an attempt is not taken again as the same one: a signal handler may raise once the rows are taken, so that
+    /// the caller does not hear of it.
     fn add(
         &self,
         py: Python<'_>,
         parts: Vec<(String, ArrowData)>,
         skip: bool,
         waited: f64,
+        attempt: Option<Attempt>,
     ) -> PyResult<Vec<(usize, u64, String)>> {
         let mut batches: Vec<(String, RecordBatch)> = Vec::with_capacity(parts.len());
         for (table, data) in parts {
@@ -75,7 +93,7 @@ impl Writer {
         }
         let on_error = if skip { OnError::Skip } else { OnError::Raise };
         let waited = Duration::try_from_secs_f64(waited).unwrap_or_default();
-        let add = |interrupt| match &self.inner {
+        let add_now = |interrupt| match &self.inner {
             Inner::Table(writer) => {
                 let writer = writer.interrupted_by(interrupt);
                 let mut rejected = Vec::new();
@@ -90,6 +108,17 @@ impl Writer {
                     batches.iter().map(|(table, batch)| (table.as_str(), batch)).collect();
                 writer.interrupted_by(interrupt).add_with(&borrowed, on_error, waited)
             }
+        };
+        let add = |interrupt| {
+            let Some(attempt) = attempt else { return add_now(interrupt) };
+            match &mut *self.taken.lock() {
+                Some((before, rejected)) if *before == attempt => return Ok(rejected.clone()),
+                // Not held meanwhile: a signal handler may add the same once more, before this is through.
+                taken => *taken = Some((attempt, Vec::new())),
+            }
+            let added = add_now(interrupt);
+            *self.taken.lock() = added.as_ref().ok().map(|rejected| (attempt, rejected.clone()));
+            added
         };
         let rejected = signals::call(py, add)?;
         Ok(rejected.into_iter().map(|(part, one)| (part, one.row, one.reason)).collect())
