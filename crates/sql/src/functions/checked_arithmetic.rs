@@ -26,6 +26,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
+use crate::functions::checked_decimals::{fitting, without_checks};
 use crate::rules::one_nan::without_one_nan;
 use crate::rules::plan_schema::schema_of_expressions;
 use crate::trees::{change_down, change_expressions, change_plans_up, change_up, map_expressions};
@@ -90,14 +91,14 @@ impl ExprPlanner for CheckedConstants {
     }
 }
 
-/// The expression, of coerced types, with checked functions for the operators that would wrap.
+/// The expression, of coerced types, with checked functions for the operators that would wrap, or give too many digits.
 pub fn with_checks(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    Ok(change_down(expr, &mut |part| checked(part, schema))?.data)
+    fitting(change_down(expr, &mut |part| checked(part, schema))?.data, schema)
 }
 
 /// The expression with operators again, and nothing around them, as it is shown.
 pub fn as_written(expr: Expr) -> Result<Expr> {
-    let written = change_up(without_one_nan(expr)?, &mut |expr| {
+    let written = change_up(without_checks(without_one_nan(expr)?)?, &mut |expr| {
         let Expr::ScalarFunction(ScalarFunction { func, mut args }) = expr else {
             return Ok(Transformed::no(expr));
         };

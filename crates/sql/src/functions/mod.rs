@@ -1,5 +1,6 @@
 //! Functions and aggregates in the place of DataFusion's, and those that it lacks.
 
+pub mod checked_decimals;
 pub mod checked_arithmetic;
 pub mod bounded_functions;
 pub mod moments;

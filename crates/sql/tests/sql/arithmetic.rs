@@ -13,6 +13,7 @@ use drillcore_sample::rng::Rng;
 use drillcore_sql::{QueryOptions, predicate, query};
 
 use crate::fixtures::*;
+use crate::query::refused;
 
 const SEED: u64 = 20;
 const EXPRESSIONS: usize = 150;
@@ -507,4 +508,21 @@ fn an_average_of_decimals_that_has_no_room_is_refused() {
         numbers(&db, &format!("select cast(m as decimal(38, 0)) from ({text}) s(m)")).unwrap(),
         [Some(10i128.pow(30) - 1)]
     );
+}
+
+/// Arrow checks the bits of a decimal, which hold some numbers of 39 digits.
+#[test]
+fn decimals_of_more_digits_than_their_type_are_out_of_range() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let most = "9".repeat(38);
+    let of_most = format!("(values ('{most}'::decimal(38, 0))) v(d)");
+    for text in ["d + 1", "-d - 1", "cast(d + 1 as varchar)", "d - (-1::decimal(38, 0))"] {
+        let error = refused(&db, &format!("select {text} as x from {of_most}"));
+        assert_eq!(error.kind(), ErrorKind::OutOfRange, "{text}: {error}");
+        assert!(error.to_string().contains("more than 38 digits"), "{text}: {error}");
+    }
+    let error = refused(&db, &format!("select * from {of_most} where d + 1 > 5"));
+    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    let kept = run(&db, &format!("select cast(d - 1 + 1 as varchar) as x from {of_most}"));
+    assert_eq!(kept[0].column(0).as_string::<i32>().value(0), most);
 }
