@@ -26,18 +26,21 @@ use crate::error::{from_datafusion, from_panic, with_quotes_told};
 use crate::estimates::estimated_calls::with_estimates;
 use crate::files::file_table::{ReadFile, Reads};
 use crate::functions::checked_arithmetic::CheckedArithmetic;
+use crate::functions::checked_decimals::CheckedDecimals;
 use crate::functions::checked_sum::{CheckedAvg, CheckedSum};
 use crate::functions::float_extremes::{FloatMax, FloatMin};
 use crate::parsing::columns_first::ColumnsFirst;
 use crate::parsing::from_first::with_all_columns;
 use crate::parsing::parameters::{Parameters, with_literals};
 use crate::parsing::syntax;
+use crate::parsing::wrong_forms::without_wrong_forms;
 use crate::result_names::{distinct_names, with_names};
 use crate::rules::compared_decimals::ComparedDecimals;
 use crate::rules::compared_literals::ComparedLiterals;
 use crate::rules::computed_keys::ComputedKeys;
 use crate::rules::computed_lists::ComputedLists;
 use crate::rules::constants::CountedConstants;
+use crate::rules::correlated_subqueries::CorrelatedSubqueries;
 use crate::rules::exact_lists::ExactLists;
 use crate::rules::null_safe_joins::{NullSafeKeys, optimizer_rules};
 use crate::rules::one_nan::OneNan;
@@ -220,13 +223,17 @@ async fn plan(
     let memory = RuntimeEnvBuilder::new().with_memory_pool(memory).build_arc()?;
     // Of all threads together.
     let waiting_bytes = memory_bytes / WAITING_SHARE / threads;
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(ComparedLiterals), Arc::new(ComparedDecimals)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(CorrelatedSubqueries),
+        Arc::new(ComparedLiterals),
+        Arc::new(ComparedDecimals),
+    ];
     rules.extend(Analyzer::new().rules);
     let state = session::builder(threads, memory_bytes as u64)
         .with_runtime_env(memory)
         .with_relation_planners(vec![Arc::new(SamplePlanner)])
         .with_analyzer_rules(rules)
+        .with_analyzer_rule(Arc::new(CheckedDecimals))
         .with_analyzer_rule(Arc::new(CheckedArithmetic))
         .with_analyzer_rule(Arc::new(OneNan))
         .with_analyzer_rule(Arc::new(ColumnsFirst))
@@ -258,6 +265,7 @@ async fn plan(
     let reads_only =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     with_all_columns(&mut statement);
+    session::with_stack(|| without_wrong_forms(&mut statement))?;
     parameters.into_iter().for_each(|parameter| context.register_udf(parameter));
     let plan = with_literals(context.state().statement_to_plan(statement).await?)?;
     reads_only.verify_plan(&plan)?;

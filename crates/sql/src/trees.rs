@@ -113,6 +113,15 @@ pub fn change_plans_down(
     Ok(plan.transform_down_with_subqueries(change)?.data)
 }
 
+/// Shows a plan, its inputs and its subqueries.
+pub fn each_plan(
+    plan: &LogicalPlan,
+    visit: &mut dyn FnMut(&LogicalPlan) -> Result<()>,
+) -> Result<()> {
+    plan.apply_with_subqueries(|plan| visit(plan).map(|()| TreeNodeRecursion::Continue))?;
+    Ok(())
+}
+
 /// Shows the expressions of a plan, of its inputs and of its subqueries.
 pub fn each_expression(
     plan: &LogicalPlan,

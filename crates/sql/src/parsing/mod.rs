@@ -4,3 +4,4 @@ pub mod parameters;
 pub mod syntax;
 pub mod columns_first;
 pub mod from_first;
+pub mod wrong_forms;

@@ -9,6 +9,7 @@ pub mod compared_decimals;
 pub mod computed_lists;
 pub mod exact_lists;
 pub mod null_safe_joins;
+pub mod correlated_subqueries;
 pub mod subquery_names;
 pub mod unknown_memberships;
 pub mod computed_keys;

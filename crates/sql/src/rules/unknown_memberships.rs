@@ -104,13 +104,18 @@ fn of_three_values(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 fn not_among(membership: Membership) -> Result<Expr> {
     let membership =
         Membership { value: of_three_values(membership.value, membership.schema)?, ..membership };
-    if !membership.may_be_unknown() {
-        return Ok(membership.as_written(true));
-    }
-    if membership.is_correlated() || !membership.value.any_column_refs() {
+    let may_be_unknown = membership.may_be_unknown();
+    // Of a query that looks at the row, DataFusion refuses some that cannot be unknown.
+    if membership.is_correlated() || may_be_unknown && !membership.value.any_column_refs() {
         let same = membership.member().eq(membership.value_inside()?);
-        let in_the_way = same.or(membership.null_inside()?);
+        let in_the_way = match may_be_unknown {
+            true => same.or(membership.null_inside()?),
+            false => same,
+        };
         return Ok(!membership.exists(Some(in_the_way))?);
+    }
+    if !may_be_unknown {
+        return Ok(membership.as_written(true));
     }
     if membership.member_is_nullable || membership.has_nullable_column()? {
         return Ok(membership.as_written(true));

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use drillcore::arrow_array::*;
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sql::QueryOptions;
 
 use crate::fixtures::*;
+use crate::query::refused;
 
 type Row = (Option<i64>, Option<i64>);
 
@@ -119,4 +121,101 @@ fn no_two_columns_of_a_result_have_one_name() {
     assert_eq!(batches[0].column(0).null_count(), 0);
     assert_eq!(batches[0].column(1).null_count(), 1, "the first of l has none");
     assert_eq!(answer(&db, text, &QueryOptions::default()).unwrap()[0].num_rows(), 3);
+}
+
+/// DataFusion takes conditions that compare with the row around a subquery out of it, from below what is computed there.
+#[test]
+fn subqueries_that_use_the_row_around_them_are_right_or_refused() {
+    let rows = |pairs: &[(i64, i64)]| -> Vec<Row> {
+        pairs.iter().map(|&(a, b)| (Some(a), Some(b))).collect()
+    };
+    let (l, r) = (rows(&[(1, 0), (2, 0), (3, 0)]), rows(&[(1, 10), (1, 11), (2, 12)]));
+    let db = database(&[("l", &l), ("r", &r)]);
+    let right = [
+        ("select count(*) from l where exists (select 1 from r where r.a = l.a)", 2),
+        ("select count(*) from l where exists (select 1 from r where r.a = l.a limit 1)", 2),
+        ("select count(*) from l where exists (select a from r where r.a = l.a group by a)", 2),
+        (
+            "select count(*) from l where exists (select 1 from r x join r y on x.k = y.k where x.a = l.a)",
+            2,
+        ),
+        (
+            "select count(*) from l where exists (select 1 from r x left join l y on x.k = y.k where x.a = l.a)",
+            2,
+        ),
+        ("select count(*) from l where 0 = (select count(*) from r where r.a = l.a)", 1),
+        ("select count(*) from l where l.k not in (select r.k from r where r.a = l.a)", 2),
+    ];
+    for (text, expected) in right {
+        assert_eq!(count(&db, text), expected, "{text}");
+    }
+    let refused_ones = [
+        ("select a from l where exists (select max(b) from r where r.a = l.a)", "an aggregate"),
+        (
+            "select a from l where not exists (select count(*) from r where r.a = l.a)",
+            "an aggregate",
+        ),
+        ("select a from l where 0 in (select count(*) from r where r.a = l.a)", "an aggregate"),
+        ("select a from l where 0 < any (select count(*) from r where r.a = l.a)", "an aggregate"),
+        (
+            "select a from l where exists (select count(*) from r where r.a = l.a group by rollup (b))",
+            "an aggregate",
+        ),
+        ("select a from l where exists (select 1 from r where r.a = l.a offset 1)", "OFFSET"),
+        ("select a from l where exists (select 1 from r where r.a = l.a limit 0)", "LIMIT"),
+        ("select a from l where k not in (select k from r where r.a = l.a limit 1)", "LIMIT"),
+        ("select a from l where k = any (select k from r where r.a = l.a limit 1)", "LIMIT"),
+        (
+            "select a from l where 1 in (select row_number() over (order by b) from r where r.a = l.a)",
+            "a window function",
+        ),
+        (
+            "select (select max(n) from (select *, sum(b) over () as n from r where r.a = l.a) x) from l",
+            "a window function",
+        ),
+        (
+            "select x.n from l join lateral (select *, sum(b) over () as n from r where r.a = l.a) x on true",
+            "a window function",
+        ),
+        (
+            "select a from l where exists (select 1 from r left join (select * from r where r.a = l.a) x \
+             on r.k = x.k where x.k is null)",
+            "an outer join",
+        ),
+        ("select k from l right join r using (k)", "coalesce"),
+        ("select k from l full join r using (k)", "coalesce"),
+        ("select * from l natural full outer join r", "coalesce"),
+        ("select * from (select * from l natural right join r) x", "coalesce"),
+        ("select a from l except all select a from r", "row_number"),
+        ("select a from l union select a from r intersect all select a from r", "row_number"),
+    ];
+    for (text, said) in refused_ones {
+        let error = refused(&db, text);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}: {error}");
+        assert!(error.to_string().contains(said), "{text}: {error}");
+    }
+}
+
+/// They had a worker panic.
+#[test]
+fn sort_keys_given_twice_say_nothing_the_second_time() {
+    let rows: Vec<Row> = vec![(Some(1), Some(3)), (Some(1), Some(2)), (Some(2), Some(1))];
+    let db = database(&[("t", &rows)]);
+    for (text, expected) in [
+        ("select distinct on (a) b from t order by a, b, a desc, b desc", vec![2, 1]),
+        ("select distinct on (a, a) a from t order by a", vec![1, 2]),
+        ("select first_value(b order by b, b desc) from t group by a order by a", vec![2, 1]),
+        ("select last_value(b order by b, b desc) from t group by a order by a", vec![3, 1]),
+        ("select row_number() over (order by k, k desc) from t order by k, k desc", vec![1, 2, 3]),
+    ] {
+        let batches = run(&db, text);
+        let found: Vec<i64> = batches
+            .iter()
+            .flat_map(|batch| {
+                let numbers = arrow_cast::cast(batch.column(0), &DataType::Int64).unwrap();
+                numbers.as_any().downcast_ref::<Int64Array>().unwrap().values().to_vec()
+            })
+            .collect();
+        assert_eq!(found, expected, "{text}");
+    }
 }
