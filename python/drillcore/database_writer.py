@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from drillcore import _native
 from drillcore.arguments.names import in_quotes
 from drillcore.data import to_arrow
-from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow, Shape, Values
+from drillcore.dict_rows import ROW_BYTES, Chunk, DictRows, FailedRow, Shape, Values
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.writer import Writer, whole
 
@@ -67,7 +67,7 @@ class DatabaseWriter(Writer):
 
     def _add_at_once(self, data: Mapping[str, Any]) -> bool:
         """Add one dict for each table, if the shapes of all are known. The way of most rows."""
-        picked, shapes = [], []
+        picked = []
         size = 0
         for name, row in data.items():
             buffer = self._buffers.get(name)
@@ -84,20 +84,20 @@ class DatabaseWriter(Writer):
             size += ROW_BYTES
             for at in sized:
                 size += len(values[at])
-            picked.append((buffer, values))
-            shapes.append(shape)
+            picked.append((buffer, shape, values))
         call = tuple(picked)
         if self._busy:
             self._wait_while_busy()
         with self._lock:
             self._busy = True
             try:
+                for buffer, shape, _ in call:
+                    if buffer.shape is not shape:
+                        return False
+                # No step may come between that has a signal handler called: it may hand this chunk over.
                 chunk = self._queue[-1]
                 if chunk.began is None or self._closed is not None:
                     return False
-                for (buffer, _), shape in zip(call, shapes, strict=True):
-                    if buffer.shape is not shape:
-                        return False
                 chunk.append(call)
                 chunk.rows += len(call)
                 chunk.bytes += size
@@ -107,6 +107,9 @@ class DatabaseWriter(Writer):
         return True
 
     def _add_in_steps(self, data: Mapping[str, Any]) -> None:
+        # In a fork, pyarrow may have been left locked.
+        if self._closed is not None:
+            raise self._closed
         given = {name: [rows] if isinstance(rows, Mapping) else rows for name, rows in data.items()}
         if any(not isinstance(rows, list | tuple) for rows in given.values()):
             return self._add_arrow(data)
@@ -143,6 +146,34 @@ class DatabaseWriter(Writer):
                     self._follow_table(name, buffer)
             picked.append((buffer, self._all_values(buffer, rows)))
         return picked
+
+    def _put(self, picked: Sequence[tuple[DictRows, Sequence[tuple[Values, int, Shape]]]]) -> None:
+        """Take the rows of a call. To be called with the lock."""
+        call = tuple([(buffer, shape, values) for buffer, rows in picked for values, _, shape in rows])
+        size = sum(size for _, rows in picked for _, size, _ in rows)
+        now = self._begin()
+        # No step may come between that has a signal handler called: it may hand this chunk over.
+        chunk = self._queue[-1]
+        if chunk.began is None:
+            chunk.began = now
+        chunk.append(call)
+        chunk.rows += len(call)
+        chunk.bytes += size
+
+    def _distribute(self, chunk: Chunk) -> None:
+        for buffer in self._buffers.values():
+            buffer.clear()
+        of_several: set[DictRows] = set()
+        for number, call in enumerate(chunk):
+            for buffer, shape, values in call:
+                if shape is not buffer.given:
+                    if buffer.rows:
+                        of_several.add(buffer)
+                    buffer.given = shape
+                buffer.rows.append(values)
+                buffer.calls.append(number)
+        for buffer in of_several:
+            buffer.widen([shape for call in chunk for of, shape, _ in call if of is buffer])
 
     def _follow_tables(self) -> None:
         for name, buffer in self._buffers.items():

@@ -61,11 +61,14 @@ class Shape:
         return dict(zip(self.names, values, strict=True))
 
 
-class Chunk(list[tuple[tuple["DictRows", Values], ...]]):
-    """What was added, and is handed over together: the rows of each call, each with the table that it is for.
+class Chunk(list[Any]):
+    """What was added, and is handed over together.
 
-    A call is in it or not: it comes by one ``append``, which a signal handler that raises, as at Ctrl-C, cannot divide.
+    A call is in it or not: it comes by one ``append`` or ``extend``, which a signal handler that raises, as at Ctrl-C,
+    cannot divide. What the items are is up to the writer.
     """
+
+    __slots__ = ("began", "bytes", "number", "rows", "shape")
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -76,6 +79,8 @@ class Chunk(list[tuple[tuple["DictRows", Values], ...]]):
         self.rows = 0
         """At most as many as there are."""
         self.bytes = 0
+        self.shape: Shape | None = None
+        """The columns of the items, where these are the values of rows."""
 
 
 class DictRows:
@@ -86,6 +91,8 @@ class DictRows:
         self.shape = Shape()
         self.rows: list[Values] = []
         """Those of the chunk that is being handed over."""
+        self.given = Shape()
+        """The columns of these."""
         self.calls: list[int] = []
         """For each of them the call that it is from."""
         self._fill_nulls = fill_nulls
@@ -110,7 +117,6 @@ class DictRows:
     def learn(self, names: tuple[str, ...], more: Sequence[str]) -> None:
         """Take rows with the columns ``names`` from now on, which may add ``more``; there must be no rows then."""
         if more:
-            assert not self.rows, "rows without these columns were handed over before"
             self.shape = Shape((*self.shape.names, *more))
         known = self.shape.names
         self.shape.pickers[names] = _picker(known) if len(names) == len(known) else _lenient_picker(known)
@@ -141,19 +147,19 @@ class DictRows:
         schema = self.table.append_schema
         columns = map(list, zip(*self.rows, strict=True))
         try:
-            given = dict(zip(self.shape.names, columns, strict=True))
+            given = dict(zip(self.given.names, columns, strict=True))
             # Columns that the table had before, and that these rows were not given.
-            for name in set(self.shape.names).difference(schema.names):
+            for name in set(self.given.names).difference(schema.names):
                 if all(value is None for value in given[name]):
                     del given[name]
                 elif not self._discovers:
                     raise unknown_name("column", name, schema.names)
             return from_columns(given, schema), list(range(len(self.rows))), []
         except Error:
-            gone = [] if self._discovers else [name for name in self.shape.names if name not in schema.names]
+            gone = [] if self._discovers else [name for name in self.given.names if name not in schema.names]
             dicts, positions, unknown = [], [], []
             for position, values in enumerate(self.rows):
-                row = self.shape.as_dict(values)
+                row = self.given.as_dict(values)
                 has_value = [name for name in gone if row.pop(name) is not None]
                 if has_value:
                     unknown.append(Rejected(position, str(unknown_name("column", has_value[0], schema.names))))
@@ -168,10 +174,16 @@ class DictRows:
 
     def leave_out(self, positions: set[int]) -> list[dict[str, Any]]:
         """Remove the rows at these positions, and return them."""
-        removed = [self.shape.as_dict(self.rows[at]) for at in sorted(positions)]
+        removed = [self.given.as_dict(self.rows[at]) for at in sorted(positions)]
         self.rows = [row for at, row in enumerate(self.rows) if at not in positions]
         self.calls = [call for at, call in enumerate(self.calls) if at not in positions]
         return removed
+
+    def widen(self, shapes: Sequence[Shape]) -> None:
+        """Give the rows, which have these shapes, the columns of all of them."""
+        self.given = Shape(tuple(dict.fromkeys(name for shape in dict.fromkeys(shapes) for name in shape.names)))
+        pick = _lenient_picker(self.given.names)
+        self.rows = [pick(shape.as_dict(values)) for shape, values in zip(shapes, self.rows, strict=True)]
 
     def follow(self, table: Table) -> None:
         """Have the rows go into another table, which got the name of the one before."""
@@ -181,10 +193,11 @@ class DictRows:
     def clear(self) -> None:
         """Forget the rows."""
         self.rows, self.calls = [], []
+        self.given = Shape()
 
     def forget_shapes(self) -> None:
         """Look at the next rows as if they were the first, because the table may have changed."""
-        self.shape = Shape(self.shape.names if self.rows else ())
+        self.shape = Shape()
 
     @property
     def _discovers(self) -> bool:

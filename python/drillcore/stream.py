@@ -81,6 +81,7 @@ class _Batch:
 def _draw_all(work: SimpleQueue[_Batch | None], draw: Callable[[int], Rows]) -> None:
     while (batch := work.get()) is not None:
         batch.draw(draw)
+    _RUNNING.discard(threading.current_thread())
 
 
 class Stream:
@@ -105,6 +106,7 @@ class Stream:
         """The next ones. A signal handler may raise at any step: then the next call goes on from what is here."""
         _OPEN.add(self)
         for thread in self._threads:
+            _RUNNING.add(thread)
             thread.start()
         self._draw_until(self._ahead, first)
 
@@ -186,6 +188,7 @@ class Stream:
 
 
 _OPEN: weakref.WeakSet[Stream] = weakref.WeakSet()
+_RUNNING: set[threading.Thread] = set()
 
 
 def _close_all() -> None:
@@ -193,6 +196,8 @@ def _close_all() -> None:
     for stream in list(_OPEN):
         with suppress(Exception):
             stream.close()
+    for thread in list(_RUNNING):
+        thread.join()
 
 
 atexit.register(_close_all)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from drillcore import _native
 from drillcore.arrow.arrow_data import is_pandas
 from drillcore.data import split_bad_rows, to_arrow
-from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow
+from drillcore.dict_rows import ROW_BYTES, Chunk, DictRows, FailedRow, Shape, Values
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.writer import Writer, whole
 
@@ -90,8 +90,8 @@ class TableWriter(Writer):
                         self._busy = True
                         try:
                             chunk = self._queue[-1]
-                            if buffer.shape is shape and chunk.began is not None and self._closed is None:
-                                chunk.append(((buffer, values),))
+                            if chunk.shape is shape and buffer.shape is shape and self._closed is None:
+                                chunk.append(values)
                                 chunk.rows += 1
                                 chunk.bytes += size
                                 if chunk.rows >= self._chunk_rows or chunk.bytes >= self._chunk_bytes:
@@ -99,6 +99,9 @@ class TableWriter(Writer):
                                 return
                         finally:
                             self._busy = False
+        # In a fork, pyarrow may have been left locked.
+        if self._closed is not None:
+            raise self._closed
         if isinstance(data, Mapping):
             self._add_dicts([data])
         elif isinstance(data, list | tuple):
@@ -127,9 +130,30 @@ class TableWriter(Writer):
                 if self._closed is not None:
                     raise self._closed
                 if all(shape is buffer.shape for _, _, shape in picked):
-                    self._put([(buffer, picked)])
+                    self._put(buffer.shape, picked)
                     self._hand_over_if_full()
                     return
+
+    def _put(self, shape: Shape, picked: Sequence[tuple[Values, int, Shape]]) -> None:
+        """Take rows of one shape. To be called with the lock."""
+        values = [values for values, _, _ in picked]
+        size = sum(size for _, size, _ in picked)
+        now = self._begin()
+        while self._queue[-1] and self._queue[-1].shape is not shape:
+            self._queue.append(Chunk(next(self._numbers)))
+        # No step may come between that has a signal handler called: it may hand this chunk over.
+        chunk = self._queue[-1]
+        if chunk.began is None:
+            chunk.began = now
+        chunk.shape = shape
+        chunk.extend(values)
+        chunk.rows += len(values)
+        chunk.bytes += size
+
+    def _distribute(self, chunk: Chunk) -> None:
+        self._only.clear()
+        self._only.rows = list(chunk)
+        self._only.given = chunk.shape or Shape()
 
     def _add_arrow(self, data: Any) -> None:
         schema, failed = self._table.append_schema, []

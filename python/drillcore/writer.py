@@ -25,7 +25,14 @@ from drillcore import _native
 from drillcore.arguments.figures import check_count, check_optional_count, check_positive
 from drillcore.arguments.names import in_quotes, shown
 from drillcore.dict_rows import ROW_BYTES, Chunk, DictRows, FailedRow, Shape, Values
-from drillcore.errors import ClosedError, Error, InvalidArgumentError, InvalidTypeError, NotFoundError, ReadOnlyError
+from drillcore.errors import (
+    ClosedError,
+    Error,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotFoundError,
+    ReadOnlyError,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -115,6 +122,8 @@ class Writer:
         handler raised."""
         self._busy = False
         """Whether a thread has the lock to add a row."""
+        self._hands_over = False
+        """Seen only by who has the lock: within a signal handler, perhaps, that came while rows are handed over."""
         self._error: Error | None = None
         """What the next call raises, with the rows that it is about."""
         self._unreported: list[FailedRow] = []
@@ -145,6 +154,7 @@ class Writer:
         with self._lock:
             if self._closed is not None:
                 raise self._closed
+            self._check_free()
             self._hand_over()
         lsn = self._ask(self._native.flush)
         self._take_failed()
@@ -162,6 +172,7 @@ class Writer:
         """
         with self._lock:
             if self._closed is None:
+                self._check_free()
                 self._hand_over()
                 self._closed = ClosedError("the writer is closed; open another one with writer()")
                 self._changed.notify_all()
@@ -199,7 +210,7 @@ class Writer:
 
     def __del__(self) -> None:
         # A writer whose construction failed has nothing to close.
-        if getattr(self, "_changed", None) is not None:
+        if getattr(self, "_changed", None) is not None and self._result is None:
             _close_quietly(self)
 
     def __repr__(self) -> str:
@@ -228,6 +239,7 @@ class Writer:
         with self._lock:
             if self._closed is not None:
                 raise self._closed
+            self._check_free()
             self._hand_over()
             self._raise_error()
             try:
@@ -273,16 +285,10 @@ class Writer:
                 raise type(error)(f"row {position}: {error}") from None
         return picked
 
-    def _put(self, picked: Sequence[tuple[DictRows, Sequence[tuple[Values, int, Shape]]]]) -> None:
-        """Take the rows of a call. To be called with the lock."""
-        chunk = self._queue[-1]
-        call = tuple([(buffer, values) for buffer, rows in picked for values, _, _ in rows])
-        if chunk.began is None:
-            self._changed.notify()
-            chunk.began = monotonic()
-        chunk.append(call)
-        chunk.rows += len(call)
-        chunk.bytes += sum(size for _, rows in picked for _, size, _ in rows)
+    def _begin(self) -> float:
+        """Return the time, and wake the thread that watches: a chunk may have its first row soon. With the lock."""
+        self._changed.notify()
+        return monotonic()
 
     def _hand_over_if_full(self) -> None:
         chunk = self._queue[-1]
@@ -295,24 +301,32 @@ class Writer:
         A signal handler may raise at any step. What was not done to the end is done again then, from the beginning, by
         whatever comes next; a chunk that the native writer has taken already, it does not take again.
         """
-        queue = self._queue
-        if queue[-1]:
-            queue.append(Chunk(next(self._numbers)))
-        while len(queue) > 1:
-            chunk = queue[0]
-            self._hand_over_chunk(chunk)
-            if queue[0] is chunk:
+        if self._hands_over:
+            return
+        self._hands_over = True
+        try:
+            queue = self._queue
+            if queue[-1]:
+                queue.append(Chunk(next(self._numbers)))
+            while len(queue) > 1:
+                self._hand_over_chunk(queue[0])
                 del queue[0]
+        finally:
+            self._hands_over = False
+
+    def _check_free(self) -> None:
+        """Refuse what must hand rows over within a signal handler that came while this is done. With the lock."""
+        if self._hands_over:
+            # No error of ours: it must end the call that was interrupted, too.
+            raise RuntimeError(
+                "this signal handler interrupted the writer while it hands rows over; have the handler raise an "
+                "exception or set a flag, and flush or close the writer where it is used"
+            )
 
     def _hand_over_chunk(self, chunk: Chunk) -> None:
         waited_since = chunk.began or monotonic()
         failed_before = self._failed_count
-        for buffer in self._buffers.values():
-            buffer.clear()
-        for number, call in enumerate(chunk):
-            for buffer, values in call:
-                buffer.rows.append(values)
-                buffer.calls.append(number)
+        self._distribute(chunk)
         self._follow_tables()
         attempts = itertools.count()
         while parts := self._converted():
@@ -340,6 +354,10 @@ class Writer:
             # Perhaps the table has changed.
             for buffer in self._buffers.values():
                 buffer.forget_shapes()
+
+    def _distribute(self, chunk: Chunk) -> None:
+        """Have the buffers hold the rows of a chunk, and nothing else."""
+        raise NotImplementedError
 
     def _follow_tables(self) -> None:
         """Find out which tables have the names that rows were added under."""
@@ -379,7 +397,7 @@ class Writer:
         """Note all rows that are here as failed."""
         self._take_failed()
         for name, buffer in self._buffers.items():
-            failed = [FailedRow(name, buffer.shape.as_dict(row), str(error)) for row in buffer.rows]
+            failed = [FailedRow(name, buffer.given.as_dict(row), str(error)) for row in buffer.rows]
             self._note_failed(failed, error)
 
     def _take_failed(self) -> bool:
@@ -439,6 +457,7 @@ class Writer:
             "here, or write to it there"
         )
         self._buffers, self._queue = {}, [Chunk(0)]
+        self._busy = self._hands_over = False
         self._result = WriterResult(0, 0, 0)
 
 

@@ -1,5 +1,6 @@
 //! Writers that commit in the background.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
@@ -24,14 +25,18 @@ type FailedTuple = (String, PyRecordBatch, Py<PyAny>);
 #[pyclass(module = "drillcore._native", frozen)]
 pub struct Writer {
     inner: Inner,
-    taken: Mutex<Option<Taken>>,
+    taken: Mutex<Taken>,
 }
 
-/// The number of a chunk, and how often it was tried to add it.
+/// The number of a chunk, and how often it was tried before to add it, with other rows of it left out.
 type Attempt = (u64, u64);
 
-/// What was taken last of numbered chunks, and the rows of it that do not fit.
-type Taken = (Attempt, Vec<(usize, Rejected)>);
+/// What came of the attempts at the chunk that was added last: the rows that do not fit.
+#[derive(Default)]
+struct Taken {
+    chunk: Option<u64>,
+    attempts: HashMap<u64, Vec<(usize, Rejected)>>,
+}
 
 enum Inner {
     Table(drillcore::TableWriter),
@@ -40,7 +45,7 @@ enum Inner {
 
 impl Writer {
     fn new(inner: Inner) -> Writer {
-        Writer { inner, taken: Mutex::new(None) }
+        Writer { inner, taken: Mutex::default() }
     }
 }
 
@@ -111,14 +116,19 @@ impl Writer {
         };
         let add = |interrupt| {
             let Some(attempt) = attempt else { return add_now(interrupt) };
-            match &mut *self.taken.lock() {
-                Some((before, rejected)) if *before == attempt => return Ok(rejected.clone()),
-                // Not held meanwhile: a signal handler may add the same once more, before this is through.
-                taken => *taken = Some((attempt, Vec::new())),
+            let (chunk, attempt) = attempt;
+            {
+                let mut taken = self.taken.lock();
+                if taken.chunk != Some(chunk) {
+                    *taken = Taken { chunk: Some(chunk), attempts: HashMap::new() };
+                }
+                if let Some(rejected) = taken.attempts.get(&attempt) {
+                    return Ok(rejected.clone());
+                }
             }
-            let added = add_now(interrupt);
-            *self.taken.lock() = added.as_ref().ok().map(|rejected| (attempt, rejected.clone()));
-            added
+            let rejected = add_now(interrupt)?;
+            self.taken.lock().attempts.insert(attempt, rejected.clone());
+            Ok(rejected)
         };
         let rejected = signals::call(py, add)?;
         Ok(rejected.into_iter().map(|(part, one)| (part, one.row, one.reason)).collect())

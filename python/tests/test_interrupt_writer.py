@@ -110,3 +110,58 @@ def test_a_stream_goes_on_after_a_handler_raised() -> None:
         with t.stream(10, seed=1, refresh=None, first=s.position) as same:
             for _ in range(20):
                 assert next(s).arrow() == next(same).arrow()
+
+
+def test_rows_beside_those_that_do_not_fit_are_stored_once(database: drillcore.Database) -> None:
+    t = database.create_table("t", {"id": "int64", "w": "int64"}, key="id", weights=["w"])
+    added, rng, begun = [-1], random.Random(5), 0
+
+    def add() -> None:
+        nonlocal begun
+        begun += 1
+        fits = begun % 50 > 0
+        w.add({"t": {"id": begun, "w": 1 if fits else -1}})
+        if fits:
+            added.append(begun)
+
+    with database.writer(on_error="skip") as w, raising_handler():
+        w.add({"t": {"id": -1, "w": 1}})
+        for _ in range(30):
+            interrupted(add, (0.02, 0.06), rng)
+    stored = t.scan(columns=["id"]).arrow()["id"].to_pylist()
+    assert len(stored) == len(set(stored)), "rows were stored twice"
+    assert set(added) <= set(stored), "rows were lost"
+    assert all(i % 50 for i in stored)
+
+
+@pytest.mark.parametrize("of_table", [True, False])
+def test_a_handler_may_flush_unless_rows_are_handed_over_just_then(of_table: bool) -> None:
+    database = drillcore.open(":memory:")
+    t = database.create_table("t", {"id": "int64"}, key="id")
+    flushed = refused = begun = 0
+
+    def handler(*_: object) -> None:
+        nonlocal flushed, refused
+        try:
+            w.flush()
+            flushed += 1
+        except RuntimeError as error:
+            assert "signal handler" in str(error)
+            refused += 1
+
+    w = t.writer() if of_table else database.writer()
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        while flushed < 200:
+            begun += 20
+            rows = [{"id": i} for i in range(begun - 20, begun)]
+            w.add(rows if of_table else {"t": rows})
+            row = {"id": -begun}
+            w.add(row if of_table else {"t": row})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    w.close()
+    stored = t.scan().arrow()["id"].to_pylist()
+    assert len(stored) == len(set(stored)) == begun + begun // 20
