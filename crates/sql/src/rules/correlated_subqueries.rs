@@ -109,9 +109,14 @@ fn lacking(plan: &LogicalPlan, used: Use) -> Looked {
     }
     let is_outer =
         |expr: &Expr| any_part(expr, &|part| matches!(part, Expr::OuterReferenceColumn(..)));
-    match is_outer_below || plan.expressions().iter().any(is_outer) {
-        true => Looked::Outer,
-        false => Looked::Plain,
+    let is_outer_here = plan.expressions().iter().any(is_outer);
+    match (is_outer_here, is_outer_below) {
+        // A table of the same name in the subquery would be taken for the one around it.
+        (true, _) if matches!(plan, LogicalPlan::Join(_)) => {
+            Looked::Wrong("it in the ON of a join; use it in the WHERE")
+        }
+        (false, false) => Looked::Plain,
+        _ => Looked::Outer,
     }
 }
 
@@ -148,7 +153,7 @@ fn wrong_above(plan: &LogicalPlan, used: Use, below: &[bool]) -> Option<&'static
                 JoinType::Full => true,
                 JoinType::Inner => false,
             };
-            is_filled.then_some("it within the optional side of an outer join; use it in the WHERE, or in an inner join")
+            is_filled.then_some("it within the optional side of an outer join; use it in the WHERE")
         }
         _ => None,
     }

@@ -182,6 +182,10 @@ fn subqueries_that_use_the_row_around_them_are_right_or_refused() {
              on r.k = x.k where x.k is null)",
             "an outer join",
         ),
+        (
+            "select a from l where exists (select 1 from r join l l2 on l2.k = r.k and l2.b = l.b)",
+            "ON of a join",
+        ),
         ("select k from l right join r using (k)", "coalesce"),
         ("select k from l full join r using (k)", "coalesce"),
         ("select * from l natural full outer join r", "coalesce"),
