@@ -174,8 +174,6 @@ class DatabaseWriter(Writer):
                 buffer.calls.append(number)
         for buffer in of_several:
             buffer.widen([shape for call in chunk for of, shape, _ in call if of is buffer])
-
-    def _follow_tables(self) -> None:
         for name, buffer in self._buffers.items():
             # Of a table that is gone, the rows fail once they are added.
             with contextlib.suppress(Error):

@@ -13,6 +13,7 @@ import itertools
 import os
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic, sleep
@@ -73,7 +74,7 @@ class WriterResult:
     failed_count: int = 0
 
 
-class Writer:
+class Writer(ABC):
     """Common part of :class:`~drillcore.table_writer.TableWriter` and
     :class:`~drillcore.database_writer.DatabaseWriter`.
 
@@ -327,7 +328,6 @@ class Writer:
         waited_since = chunk.began or monotonic()
         failed_before = self._failed_count
         self._distribute(chunk)
-        self._follow_tables()
         attempts = itertools.count()
         while parts := self._converted():
             named = [(name, batch) for name, batch, _ in parts]
@@ -355,12 +355,9 @@ class Writer:
             for buffer in self._buffers.values():
                 buffer.forget_shapes()
 
+    @abstractmethod
     def _distribute(self, chunk: Chunk) -> None:
-        """Have the buffers hold the rows of a chunk, and nothing else."""
-        raise NotImplementedError
-
-    def _follow_tables(self) -> None:
-        """Find out which tables have the names that rows were added under."""
+        """Have the buffers hold the rows of a chunk, and nothing else, and know the tables that these are for."""
 
     def _converted(self) -> list[tuple[str, pa.RecordBatch, list[int]]]:
         """For each table with rows their Arrow form, and where in its buffer they are.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,8 +11,6 @@ from contextlib import contextmanager
 import pytest
 
 import drillcore
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no timers that raise")
 
 
 @contextmanager
