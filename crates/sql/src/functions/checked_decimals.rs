@@ -13,8 +13,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 use drillcore::{Error, ErrorKind};
@@ -47,7 +47,10 @@ pub fn fitting(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 
 fn checked(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let may_overflow = match &part {
-        Expr::BinaryExpr(_) => has_most_digits(&part.get_type(schema)?),
+        // The type of a long chain of conditions takes a walk through it.
+        Expr::BinaryExpr(BinaryExpr { op, .. }) if op.is_numerical_operators() => {
+            has_most_digits(&part.get_type(schema)?)
+        }
         _ => false,
     };
     match may_overflow {
