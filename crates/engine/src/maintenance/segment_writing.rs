@@ -177,8 +177,8 @@ pub fn write_segments(
     }
 }
 
-/// Sees to it that segments which a crash leaves without an edit are told from those whose edit was lost. If there is no room
-/// for that, that is why nothing can be written.
+/// Makes durable what a later opening needs in order to recognise segments that a crash left without an edit: it must not take them
+/// for segments whose edit was lost. Returns the error if there is no room for that.
 fn outlive_a_crash(core: &Core, partitions: &[Partition]) -> Result<Option<Error>> {
     match core.wal.get() {
         // Of what is in the segments, and of what is older, nothing may be lost that these outlive. So a
