@@ -26,11 +26,12 @@ def raising_handler() -> Iterator[None]:
 def interrupted(call: Callable[[], object], seconds: tuple[float, float], rng: random.Random) -> None:
     """Make calls until a signal handler raises."""
     try:
-        signal.setitimer(signal.ITIMER_REAL, rng.uniform(*seconds))
+        # Again after a second: what is raised in a destructor of anything is lost, as Python documents.
+        signal.setitimer(signal.ITIMER_REAL, rng.uniform(*seconds), 1)
         while True:
             call()
     except KeyboardInterrupt:
-        pass
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def test_rows_are_stored_once_whenever_a_handler_raises(database: drillcore.Database) -> None:
