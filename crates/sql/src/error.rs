@@ -2,11 +2,13 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use arrow_schema::ArrowError;
 use datafusion::common::{SchemaError, TableReference};
 use datafusion::error::DataFusionError;
 use drillcore::{Error, ErrorKind};
+use tokio::task::JoinError;
 
 use crate::advice::{Advice, with_advice};
 use crate::type_names::with_type_names;
@@ -31,7 +33,10 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
             Some(ours) => ours.clone(),
             None => match inner.downcast_ref::<DataFusionError>() {
                 Some(inner) => from_datafusion(inner),
-                None => Error::new(ErrorKind::InvalidArgument, inner.to_string()),
+                None => match inner.downcast_ref::<Arc<JoinError>>() {
+                    Some(error) => from_task(error),
+                    None => Error::new(ErrorKind::InvalidArgument, inner.to_string()),
+                },
             },
         },
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
@@ -69,9 +74,7 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
             Error::new(ErrorKind::InvalidArgument, message)
         }
         DataFusionError::ArrowError(arrow_error, _) => from_arrow(arrow_error),
-        DataFusionError::ExecutionJoin(error) => {
-            Error::new(ErrorKind::Internal, format!("the query stopped: {error}"))
-        }
+        DataFusionError::ExecutionJoin(error) => from_task(error),
         DataFusionError::Internal(message) => {
             Error::new(ErrorKind::Internal, format!("internal error in the query: {message}"))
         }
@@ -101,14 +104,23 @@ fn of_parser(message: &str) -> String {
 /// What a panic of a library means: a column that got too long is for the caller to fix, the rest is a bug.
 pub fn from_panic(payload: &(dyn Any + Send)) -> Error {
     let error = Error::panicked(payload);
-    let is_too_long = ["offset overflow", "offset too large", "capacity overflow"];
-    let message = error.to_string();
-    if is_too_long.iter().any(|found| message.contains(found)) {
+    too_long(&error.to_string()).unwrap_or(error)
+}
+
+/// What it means that a thread's work ended early.
+fn from_task(error: &JoinError) -> Error {
+    let stopped = format!("the query stopped: {error}");
+    too_long(&stopped).unwrap_or_else(|| Error::new(ErrorKind::Internal, stopped))
+}
+
+/// The error of a column that got too long, if a panic was about that.
+fn too_long(message: &str) -> Option<Error> {
+    let found = ["offset overflow", "offset too large", "capacity overflow"];
+    found.iter().any(|found| message.contains(found)).then(|| {
         let message = "a column of text or lists needs more than 2 GiB in one batch; select shorter values or fewer \
                        rows";
-        return Error::new(ErrorKind::OutOfMemory, message);
-    }
-    error
+        Error::new(ErrorKind::OutOfMemory, message)
+    })
 }
 
 /// What DataFusion says, with the names that schemas have for types.
@@ -162,6 +174,16 @@ fn reworded(message: &str) -> Error {
         let wanted = with_type_names(wanted);
         return invalid(format!(
             "{text:?} is not a valid {wanted}; use a value of that type, or try_cast to get null instead"
+        ));
+    }
+    if message.contains("error computing timezone offset")
+        || message == "Cannot cast timezone to different timezone"
+    {
+        let time = between(message, "Error parsing timestamp from '", "'");
+        let time = time.map_or("such a time".to_string(), |(time, _)| format!("'{time}'"));
+        return invalid(format!(
+            "clocks are put forward or back in the zone, so they do not show {time}, or show it twice; add the offset from \
+             UTC, as in '2020-03-29T02:30:00+02:00'"
         ));
     }
     // What does not fit its type; Arrow and functions tell so in words alone.
@@ -345,4 +367,24 @@ fn once_each<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         }
     }
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_of_a_thread_that_panicked_is_no_fault_of_the_query() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+        let error_of = |message: &'static str| {
+            let panicked = async move { panic!("{message}") };
+            let task = runtime.block_on(runtime.spawn(panicked)).map(|(): ()| ());
+            let shared = DataFusionError::External(Box::new(Arc::new(task.unwrap_err())));
+            from_datafusion(&DataFusionError::Context("Join Error".into(), Box::new(shared)))
+        };
+        let error = error_of("left == right");
+        assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
+        assert!(error.to_string().contains("left == right"), "{error}");
+        assert_eq!(error_of("offset overflow").kind(), ErrorKind::OutOfMemory);
+    }
 }
