@@ -7,3 +7,4 @@ pub mod moments;
 pub mod sliding_floats;
 pub mod checked_sum;
 pub mod float_extremes;
+pub mod exact_percentiles;

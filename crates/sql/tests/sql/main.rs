@@ -15,5 +15,6 @@ mod memberships;
 mod moments;
 mod panics;
 mod parameters;
+mod percentiles;
 mod query;
 mod refusals;
