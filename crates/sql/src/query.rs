@@ -28,6 +28,7 @@ use crate::files::file_table::{ReadFile, Reads};
 use crate::functions::checked_arithmetic::CheckedArithmetic;
 use crate::functions::checked_decimals::CheckedDecimals;
 use crate::functions::checked_sum::{CheckedAvg, CheckedSum};
+use crate::functions::clock_times::ClockTimes;
 use crate::functions::exact_percentiles::ExactPercentile;
 use crate::functions::float_extremes::{FloatMax, FloatMin};
 use crate::parsing::columns_first::ColumnsFirst;
@@ -234,6 +235,7 @@ async fn plan(
         .with_runtime_env(memory)
         .with_relation_planners(vec![Arc::new(SamplePlanner)])
         .with_analyzer_rules(rules)
+        .with_analyzer_rule(Arc::new(ClockTimes))
         .with_analyzer_rule(Arc::new(CheckedDecimals))
         .with_analyzer_rule(Arc::new(CheckedArithmetic))
         .with_analyzer_rule(Arc::new(OneNan))

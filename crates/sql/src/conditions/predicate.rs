@@ -23,6 +23,7 @@ use crate::conditions::narrow::{Narrowed, joined, narrow};
 use crate::conditions::zones::ZoneTest;
 use crate::error::{from_datafusion, to_datafusion, with_quotes_told, without_panic};
 use crate::functions::checked_arithmetic::{as_written, with_checks};
+use crate::functions::clock_times::with_clock_times;
 use crate::parsing::syntax;
 use crate::rules::compared_decimals::with_decimals_as_numbers;
 use crate::rules::compared_literals::with_literals_as_compared;
@@ -358,6 +359,7 @@ fn coerced(
         let config = state.config_options();
         expr = change_up(expr, &mut |part| rewrite.rewrite(part, columns, config))?.data;
     }
+    let expr = with_clock_times(expr, columns)?;
     let expr = with_one_nan(with_checks(expr, columns)?, columns)?;
     with_computed_lists(with_exact_lists(expr)?)
 }

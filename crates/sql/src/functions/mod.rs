@@ -4,6 +4,7 @@ pub mod checked_decimals;
 pub mod checked_arithmetic;
 pub mod bounded_functions;
 pub mod moments;
+pub mod clock_times;
 pub mod sliding_floats;
 pub mod checked_sum;
 pub mod float_extremes;

@@ -251,9 +251,9 @@ fn check_digits(expr: &Expr, unit: &TimeUnit) -> Result<()> {
     Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message)))
 }
 
-/// A date as its midnight in the unit of a timestamp. In UTC, as DataFusion has it.
+/// A date as its midnight in the unit of a timestamp, and in its zone.
 fn as_midnight(date: &Expr, compared: &DataType) -> Expr {
-    let DataType::Timestamp(unit, zone) = compared else { return date.clone() };
-    let midnight = DataType::Timestamp(*unit, zone.as_ref().map(|_| "UTC".into()));
-    Expr::Cast(Cast::new(Box::new(date.clone()), midnight))
+    let DataType::Timestamp(unit, _) = compared else { return date.clone() };
+    let on_clock = Cast::new(Box::new(date.clone()), DataType::Timestamp(*unit, None));
+    Expr::Cast(Cast::new(Box::new(Expr::Cast(on_clock)), compared.clone()))
 }

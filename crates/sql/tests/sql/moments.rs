@@ -7,7 +7,7 @@ use datafusion::arrow::compute::cast;
 use drillcore::arrow_array::*;
 use drillcore::arrow_schema::DataType;
 use drillcore::*;
-use drillcore_sql::predicate;
+use drillcore_sql::{QueryOptions, predicate};
 
 use crate::fixtures::*;
 
@@ -103,4 +103,71 @@ fn what_is_apart_by_days_is_longer_than_hours() {
         check(&db, &table, &format!("now() - {column} > interval '300 days'"), 48);
         check(&db, &table, &format!("{column} - now() < interval '1 day'"), 48);
     }
+}
+
+#[test]
+fn what_a_clock_shows_is_of_the_zone_of_the_column() {
+    let (db, table) = hours_around(NEW_YEAR);
+    for clock in [
+        "cast(new_york as timestamp)",
+        "try_cast(new_york as timestamp(3))",
+        "new_york::timestamp(0)",
+    ] {
+        check(&db, &table, &format!("{clock} = clock - interval '5 hours'"), 48);
+        check(&db, &table, &format!("{clock} >= timestamp '2020-01-01'"), 19);
+        check(&db, &table, &format!("cast({clock} as date) = cast(new_york as date)"), 48);
+        check(
+            &db,
+            &table,
+            &format!("extract(hour from {clock}) = extract(hour from new_york)"),
+            48,
+        );
+        let back = format!("arrow_cast({clock}, 'Timestamp(s, \"America/New_York\")')");
+        check(&db, &table, &format!("{back} = new_york"), 48);
+    }
+    let rows =
+        run(&db, "select cast(new_york as timestamp), max(cast(utc as timestamp)) over () from t");
+    assert_eq!(rows[0].schema().field(0).name(), "t.new_york");
+    // A date is its midnight there.
+    for (column, later) in [("new_york", 19), ("utc", 24), ("clock", 24)] {
+        check(&db, &table, &format!("{column} >= date '2020-01-01'"), later);
+        check(&db, &table, &format!("cast({column} as date) >= date '2020-01-01'"), later);
+        check(&db, &table, &format!("{column} = date '2020-01-01'"), 1);
+        check(
+            &db,
+            &table,
+            &format!("{column} between date '2020-01-01' and date '2020-01-02'"),
+            later.min(25),
+        );
+        check(
+            &db,
+            &table,
+            &format!("{column} in (date '2020-01-01', date '2019-12-31')"),
+            if column == "new_york" { 2 } else { 2 },
+        );
+        check(&db, &table, &format!("{column} = cast(cast({column} as date) as timestamp)"), 2);
+    }
+    let joined = "select count(*) from t a join (select distinct cast(clock as date) as day from t) d on d.day = a.new_york";
+    assert_eq!(numbers(&run(&db, joined)), [2]);
+}
+
+#[test]
+fn times_that_a_clock_does_not_show_once_need_an_offset() {
+    let (db, table) = hours_around(NEW_YEAR);
+    for time in ["2020-03-08 02:30:00", "2020-11-01 01:30:00"] {
+        for time in [
+            format!("'{time}'"),
+            format!("timestamp '{time}'"),
+            format!("cast('{time}' as timestamp(6))"),
+        ] {
+            let condition = format!("new_york < {time}");
+            let error = predicate(&table.schema(), &condition).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{condition}");
+            assert!(error.to_string().contains("add the offset from UTC"), "{condition}: {error}");
+            let query = format!("select count(*) from t where {condition}");
+            let error = answer(&db, &query, &QueryOptions::default()).unwrap_err();
+            assert!(error.to_string().contains("add the offset from UTC"), "{query}: {error}");
+        }
+    }
+    check(&db, &table, "new_york < '2020-03-08 02:30:00-05:00'", 48);
 }
