@@ -58,9 +58,8 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
             let message = "LIMIT and OFFSET need a constant whole number";
             Error::new(ErrorKind::InvalidArgument, message)
         }
-        DataFusionError::NotImplemented(message) if is_query_in_expression(message) => {
-            let message = "a subquery in IN, EXISTS, ANY or ALL is supported in WHERE and HAVING only, and without \
-                           LIMIT if it refers to the outer query";
+        DataFusionError::NotImplemented(message) if query_in_expression(message).is_some() => {
+            let message = query_in_expression(message).unwrap_or_default();
             Error::new(ErrorKind::InvalidArgument, message)
         }
         DataFusionError::NotImplemented(message) => {
@@ -82,11 +81,20 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
     }
 }
 
-/// Whether that is why there is no plan.
-fn is_query_in_expression(message: &str) -> bool {
+/// What to say if a subquery is why there is no plan.
+fn query_in_expression(message: &str) -> Option<&'static str> {
+    let expr = message.strip_prefix("Physical plan does not support logical expression ")?;
+    if expr.starts_with("ScalarSubquery(") {
+        return Some(
+            "the value of a subquery that uses the query around it is supported where it compares their columns with = \
+             only; join with a query that computes it instead, as in t left join (select ... group by ...) on ...",
+        );
+    }
     let kinds = ["InSubquery(", "Exists(", "SetComparison("];
-    let kind = message.strip_prefix("Physical plan does not support logical expression ");
-    kind.is_some_and(|expr| kinds.iter().any(|kind| expr.starts_with(kind)))
+    kinds.iter().any(|kind| expr.starts_with(kind)).then_some(
+        "a subquery in IN, EXISTS, ANY or ALL is supported in WHERE and HAVING only, and without LIMIT if it refers \
+         to the outer query",
+    )
 }
 
 /// What the parser says, in better words where the text ends too early.
@@ -209,6 +217,18 @@ fn reworded(message: &str) -> Error {
             "{found}; nanosecond timestamps reach from 1677-09-21 to 2262-04-11; cast to timestamp(6), in \
              microseconds, for other years"
         ));
+    }
+    if let Some(function) = message.strip_prefix("Decimal overflow while applying ") {
+        return out_of_range(format!(
+            "a result of {function} has more digits than its type; cast what it is given to a decimal of more digits"
+        ));
+    }
+    if message == "Timestamp out of range" {
+        return out_of_range(
+            "a time computed is out of the range of its type, or is one that the clocks of its zone skip; there, add \
+             hours instead of days, or cast to timestamp first"
+                .to_string(),
+        );
     }
     let overflows = ["Overflow ", "Signed integer overflow ", "Date arithmetic overflow"];
     if overflows.iter().any(|start| message.starts_with(start))

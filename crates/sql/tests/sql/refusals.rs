@@ -66,6 +66,19 @@ fn what_cannot_be_meant_is_refused() {
     assert_eq!(window.to_string(), "unknown window \"w\"; define it with WINDOW w AS (...)");
     assert!(said("select * from flights where sum(delay) > 3").contains("HAVING"));
     assert!(said("select * from flights limit delay").contains("columns cannot be used here"));
+    let later =
+        "select (select max(g.delay) from flights g where g.flight > f.flight) from flights f";
+    assert!(said(later).contains("columns with = only; join with"), "{}", said(later));
+    let out_of_range = |text: &str| {
+        let error = refused(&db, text);
+        assert_eq!(error.kind(), ErrorKind::OutOfRange, "{text}: {error}");
+        error.to_string()
+    };
+    let digits = out_of_range("select ceil(cast(999.99 as decimal(5, 2)))");
+    assert!(digits.contains("a decimal of more digits"), "{digits}");
+    let day = "arrow_cast('2020-03-07T02:30:00', 'Timestamp(s, \"America/New_York\")')";
+    let skipped = out_of_range(&format!("select {day} + interval '1 day'"));
+    assert!(skipped.contains("add hours instead of days"), "{skipped}");
     for text in ["", "select 1; select 2", "select * from 'file.csv'"] {
         let error = refused(&db, text);
         assert!(
