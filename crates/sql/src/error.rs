@@ -191,7 +191,7 @@ fn reworded(message: &str) -> Error {
         let time = time.map_or("such a time".to_string(), |(time, _)| format!("'{time}'"));
         return invalid(format!(
             "clocks are put forward or back in the zone, so they do not show {time}, or show it twice; add the offset from \
-             UTC, as in '2020-03-29T02:30:00+02:00'"
+             UTC, as in '2020-03-29T02:30:00+02:00', or compare dates, as in cast(at as date) = day"
         ));
     }
     // What does not fit its type; Arrow and functions tell so in words alone.
