@@ -29,7 +29,7 @@ use crate::functions::checked_arithmetic::CheckedArithmetic;
 use crate::functions::checked_decimals::CheckedDecimals;
 use crate::functions::checked_sum::{CheckedAvg, CheckedSum};
 use crate::functions::clock_times::ClockTimes;
-use crate::functions::exact_percentiles::ExactPercentile;
+use crate::functions::exact_percentiles::{ExactMedian, ExactPercentileCont};
 use crate::functions::float_extremes::{FloatMax, FloatMin};
 use crate::parsing::columns_first::ColumnsFirst;
 use crate::parsing::from_first::with_all_columns;
@@ -259,7 +259,8 @@ async fn plan(
     context.register_udaf(AggregateUDF::new_from_impl(CheckedAvg::default()));
     context.register_udaf(AggregateUDF::new_from_impl(FloatMin::default()));
     context.register_udaf(AggregateUDF::new_from_impl(FloatMax::default()));
-    context.register_udaf(AggregateUDF::new_from_impl(ExactPercentile::default()));
+    context.register_udaf(AggregateUDF::new_from_impl(ExactPercentileCont::default()));
+    context.register_udaf(AggregateUDF::new_from_impl(ExactMedian::default()));
     for reads in [Reads::Parquet, Reads::Csv] {
         let function = ReadFile::new(reads, threads, tables.interrupt().clone());
         context.register_udtf(reads.name(), Arc::new(function));

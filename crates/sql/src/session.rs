@@ -7,8 +7,8 @@ use datafusion::execution::{SessionStateBuilder, SessionStateDefaults};
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 
-use crate::functions::bounded_functions::bounded;
 use crate::functions::checked_arithmetic::CheckedConstants;
+use crate::functions::guarded_functions::guarded;
 use crate::functions::moments::{MomentsApart, with_moment};
 
 /// What queries call the database and its tables' home.
@@ -37,7 +37,7 @@ pub fn builder(threads: usize, result_bytes: u64) -> SessionStateBuilder {
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
     let functions = builder.scalar_functions().get_or_insert_default();
-    let ours = |function| bounded(with_moment(function), result_bytes);
+    let ours = |function| guarded(with_moment(function), result_bytes);
     *functions = functions.drain(..).map(ours).collect();
     let planners = builder.expr_planners().get_or_insert_default();
     // Each hands on what it does not plan to the one before it in the list.

@@ -1,42 +1,23 @@
 //! Functions whose results can be far larger than their arguments.
 //!
 //! `repeat(s, 2000000)` over one batch is more than a column of text can hold, and more than a machine has.
-//! DataFusion finds out while it makes the result, or not at all. These functions are wrapped: the bytes of
-//! the result are worked out from the arguments first, and a result over the limit is an error of kind
-//! `OutOfMemory` before anything is allocated.
-
-use std::sync::Arc;
+//! DataFusion finds out while it makes the result, or not at all. So the bytes of the result are worked out from the
+//! arguments first, and a result over the limit is an error of kind `OutOfMemory` before anything is allocated.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Int64Type, IntervalMonthDayNanoType, TimestampNanosecondType,
 };
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::{DataType, FieldRef, TimeUnit};
+use arrow_schema::{DataType, TimeUnit};
 use datafusion::common::Result;
-use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
 
 /// A column of text or of lists holds no more, as its offsets are 32 bits.
 const COLUMN_BYTES_MAX: u64 = i32::MAX as u64;
-
-/// The wrapped form of `function` if its results can outgrow its arguments; else itself. `limit_bytes` is what
-/// one result may take.
-pub fn bounded(function: Arc<ScalarUDF>, limit_bytes: u64) -> Arc<ScalarUDF> {
-    match result_bytes_of(function.name()) {
-        Some(_) => {
-            let limit_bytes = limit_bytes.min(COLUMN_BYTES_MAX);
-            Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, limit_bytes }))
-        }
-        None => function,
-    }
-}
 
 /// At least the bytes of a result over some rows, from the arguments as columns of as many rows.
 type ResultBytes = fn(&[ArrayRef]) -> u64;
@@ -55,75 +36,29 @@ fn result_bytes_of(name: &str) -> Option<ResultBytes> {
     })
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct BoundedFunction {
-    function: Arc<ScalarUDF>,
-    limit_bytes: u64,
+/// Whether the results of a function can outgrow its arguments.
+pub fn is_bounded(name: &str) -> bool {
+    result_bytes_of(name).is_some()
 }
 
-impl ScalarUDFImpl for BoundedFunction {
-    fn name(&self) -> &str {
-        self.function.name()
+/// Refuses arguments whose result would take more than `limit_bytes`.
+pub fn check_bytes(name: &str, arguments: &ScalarFunctionArgs, limit_bytes: u64) -> Result<()> {
+    let Some(result_bytes) = result_bytes_of(name) else { return Ok(()) };
+    let limit_bytes = limit_bytes.min(COLUMN_BYTES_MAX);
+    // Of arguments that are all constant there is one result, however many rows.
+    let is_constant = arguments.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+    let rows = if is_constant { 1 } else { arguments.number_rows };
+    let columns: Vec<ArrayRef> =
+        arguments.args.iter().map(|value| value.to_array(rows)).collect::<Result<_>>()?;
+    let bytes = result_bytes(&columns);
+    if bytes <= limit_bytes {
+        return Ok(());
     }
-
-    fn aliases(&self) -> &[String] {
-        self.function.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.function.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.function.return_type(arguments)
-    }
-
-    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
-        self.function.return_field_from_args(arguments)
-    }
-
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        self.function.coerce_types(arguments)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.function.documentation()
-    }
-
-    fn simplify(&self, arguments: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let simplified = self.function.simplify(arguments, info)?;
-        Ok(match simplified {
-            // With fewer arguments it is still the function that has to be bounded.
-            ExprSimplifyResult::Simplified(Expr::ScalarFunction(mut call))
-                if call.func.name() == self.name() =>
-            {
-                call.func = bounded(call.func, self.limit_bytes);
-                ExprSimplifyResult::Simplified(Expr::ScalarFunction(call))
-            }
-            other => other,
-        })
-    }
-
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let result_bytes = result_bytes_of(self.name()).expect("only those are wrapped");
-        // Of arguments that are all constant there is one result, however many rows.
-        let is_constant =
-            arguments.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-        let rows = if is_constant { 1 } else { arguments.number_rows };
-        let columns: Vec<ArrayRef> =
-            arguments.args.iter().map(|value| value.to_array(rows)).collect::<Result<_>>()?;
-        let bytes = result_bytes(&columns);
-        if bytes > self.limit_bytes {
-            let message = format!(
-                "{} over {rows} rows needs {bytes} bytes; the limit per column of a batch is {}. Select shorter \
-                 values or fewer rows",
-                self.name(),
-                self.limit_bytes
-            );
-            return Err(to_datafusion(Error::new(ErrorKind::OutOfMemory, message)));
-        }
-        self.function.invoke_with_args(arguments)
-    }
+    let message = format!(
+        "{name} over {rows} rows needs {bytes} bytes; the limit per column of a batch is {limit_bytes}. Select shorter \
+         values or fewer rows"
+    );
+    Err(to_datafusion(Error::new(ErrorKind::OutOfMemory, message)))
 }
 
 /// The bytes of each text; nulls and other types have none.

@@ -1,7 +1,8 @@
-//! `percentile_cont` between two values to the last digit.
+//! `percentile_cont` and `median` of floats: between two values to the last digit, and never beyond them.
 //!
-//! DataFusion 55.2 rounds how far the percentile lies between them down to millionths, so that of 0 and 1e9, say, the result is
-//! wrong by up to 1,000. It gathers the values here, and the percentile is taken from what it hands on.
+//! DataFusion 55.2 rounds how far a percentile lies between two values down to millionths, so that of 0 and 1e9, say, the result
+//! is wrong by up to 1,000; and it adds up the two values of a median, which may be infinite then. It gathers the values
+//! here, and the percentile is taken from what it hands on.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use arrow_schema::{DataType, FieldRef, Schema};
 use datafusion::arrow::compute::cast;
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result;
+use datafusion::functions_aggregate::median::Median;
 use datafusion::functions_aggregate::percentile_cont::PercentileCont;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
@@ -19,14 +21,45 @@ use datafusion::logical_expr::{
     Signature,
 };
 
-/// `percentile_cont` of floats, and of other numbers as floats of 64 bits.
+/// `percentile_cont` or `median`. Whole numbers are floats of 64 bits here.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
-pub struct ExactPercentile {
-    inner: PercentileCont,
+pub struct ExactPercentile<T> {
+    inner: T,
 }
 
-// Without its `simplify`: that puts its own `min` and `max` in the place of the percentiles 0 and 1, not ours.
-impl AggregateUDFImpl for ExactPercentile {
+pub type ExactPercentileCont = ExactPercentile<PercentileCont>;
+pub type ExactMedian = ExactPercentile<Median>;
+
+/// An aggregate that is one percentile of its values.
+trait OnePercentile: AggregateUDFImpl {
+    /// From 0 to 1, from the least value on. Of arguments that DataFusion has checked.
+    fn percentile(args: &AccumulatorArgs) -> Result<f64>;
+}
+
+impl OnePercentile for PercentileCont {
+    fn percentile(args: &AccumulatorArgs) -> Result<f64> {
+        let no_rows = RecordBatch::new_empty(Arc::new(Schema::empty()));
+        let ColumnarValue::Scalar(ScalarValue::Float64(Some(percentile))) =
+            args.exprs[1].evaluate(&no_rows)?
+        else {
+            return internal_err!("the percentile is not a number");
+        };
+        let is_descending = args.order_bys.first().is_some_and(|by| by.options.descending);
+        Ok(if is_descending { 1.0 - percentile } else { percentile })
+    }
+}
+
+impl OnePercentile for Median {
+    fn percentile(_: &AccumulatorArgs) -> Result<f64> {
+        Ok(0.5)
+    }
+}
+
+// Without the `simplify` of `percentile_cont`: that puts its own `min` and `max` in the place of the percentiles 0 and 1, not ours.
+impl<T: OnePercentile> AggregateUDFImpl for ExactPercentile<T>
+where
+    ExactPercentile<T>: PartialEq + Eq + std::hash::Hash,
+{
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -49,11 +82,12 @@ impl AggregateUDFImpl for ExactPercentile {
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let values = self.inner.accumulator(args.clone())?;
-        if args.expr_fields[0].data_type().is_null() {
-            return Ok(values);
+        match Shown::of::<T>(&args)? {
+            None => Ok(values),
+            Some(shown) => {
+                Ok(Box::new(Percentile { values, shown, keeps_values: args.is_distinct }))
+            }
         }
-        let shown = Shown::of(&args)?;
-        Ok(Box::new(Percentile { values, shown, keeps_values: args.is_distinct }))
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
@@ -65,8 +99,10 @@ impl AggregateUDFImpl for ExactPercentile {
         args: AccumulatorArgs,
     ) -> Result<Box<dyn GroupsAccumulator>> {
         let values = self.inner.create_groups_accumulator(args.clone())?;
-        let shown = Shown::of(&args)?;
-        Ok(Box::new(Percentiles { values, shown }))
+        Ok(match Shown::of::<T>(&args)? {
+            None => values,
+            Some(shown) => Box::new(Percentiles { values, shown }),
+        })
     }
 
     fn supports_within_group_clause(&self) -> bool {
@@ -87,17 +123,13 @@ struct Shown {
 }
 
 impl Shown {
-    /// Of arguments that DataFusion has checked.
-    fn of(args: &AccumulatorArgs) -> Result<Shown> {
-        let no_rows = RecordBatch::new_empty(Arc::new(Schema::empty()));
-        let ColumnarValue::Scalar(ScalarValue::Float64(Some(percentile))) =
-            args.exprs[1].evaluate(&no_rows)?
-        else {
-            return internal_err!("the percentile is not a number");
-        };
-        let is_descending = args.order_bys.first().is_some_and(|by| by.options.descending);
-        let percentile = if is_descending { 1.0 - percentile } else { percentile };
-        Ok(Shown { percentile, data_type: args.return_type().clone() })
+    /// `None` for values that are not floats, whose percentile is as DataFusion has it.
+    fn of<T: OnePercentile>(args: &AccumulatorArgs) -> Result<Option<Shown>> {
+        let data_type = args.expr_fields[0].data_type();
+        if !matches!(data_type, DataType::Float32 | DataType::Float64) {
+            return Ok(None);
+        }
+        Ok(Some(Shown { percentile: T::percentile(args)?, data_type: data_type.clone() }))
     }
 
     /// The percentile of each of the lists, null for those without a value.

@@ -3,6 +3,8 @@
 pub mod checked_decimals;
 pub mod checked_arithmetic;
 pub mod bounded_functions;
+pub mod checked_results;
+pub mod guarded_functions;
 pub mod moments;
 pub mod clock_times;
 pub mod sliding_floats;

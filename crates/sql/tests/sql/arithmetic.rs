@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::compute::cast;
 use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::Decimal128Type;
+use drillcore::arrow_array::types::{Decimal128Type, Float64Type};
 use drillcore::arrow_array::*;
 use drillcore::arrow_schema::DataType;
 use drillcore::*;
@@ -525,4 +525,61 @@ fn decimals_of_more_digits_than_their_type_are_out_of_range() {
     assert_eq!(error.kind(), ErrorKind::OutOfRange);
     let kept = run(&db, &format!("select cast(d - 1 + 1 as varchar) as x from {of_most}"));
     assert_eq!(kept[0].column(0).as_string::<i32>().value(0), most);
+}
+
+#[test]
+fn floats_are_rounded_to_more_digits_than_they_have() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    for (computed, expected) in [
+        ("round(1e300, 10)", 1e300),
+        ("trunc(1e300, 10)", 1e300),
+        ("round(1.5, 400)", 1.5),
+        ("trunc(-1.5, 400)", -1.5),
+        ("round(123.456, 307)", 123.456),
+        ("round(cast(1e38 as float), 2)", f64::from(1e38_f32)),
+        ("round(1.5, -400)", 0.0),
+        ("round(1.25, 1)", 1.3),
+        ("round(sum(x), y)", 1e300),
+        ("round(cast('inf' as double), 1)", f64::INFINITY),
+    ] {
+        let query = format!(
+            "select cast({computed} as double) from (values (1e300, 10)) v(x, y) group by x, y"
+        );
+        let found = run(&db, &query);
+        let found = found[0].column(0).as_primitive::<Float64Type>().value(0);
+        assert_eq!(found, expected, "{computed}");
+    }
+}
+
+#[test]
+fn times_beyond_nanoseconds_are_not_binned_as_null() {
+    let times = |years: [i64; 2]| years.map(|year| (year - 1970) * 31_556_952 * 1_000_000).to_vec();
+    let rows = |zone: Option<&str>| {
+        database_of(&rows_of([
+            ("k", Arc::new(Int64Array::from_iter_values(0..2)), false),
+            (
+                "at",
+                Arc::new(
+                    TimestampMicrosecondArray::from(times([2020, 2300])).with_timezone_opt(zone),
+                ),
+                false,
+            ),
+        ]))
+    };
+    for zone in [None, Some("UTC")] {
+        let db = rows(zone);
+        let query = "select count(date_bin(interval '1 day', at)) from t";
+        let error = answer(&db, query, &QueryOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfRange, "{error}");
+        assert_eq!(crate::fixtures::numbers(&run(&db, &format!("{query} where k = 0"))), [1]);
+    }
+    for (computed, kind) in [
+        ("to_timestamp(1e30)", ErrorKind::OutOfRange),
+        ("to_timestamp(cast('nan' as double))", ErrorKind::OutOfRange),
+        ("array_resize([1], -5)", ErrorKind::InvalidArgument),
+    ] {
+        let text = format!("select {computed}");
+        let error = answer(&rows(None), &text, &QueryOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), kind, "{computed}: {error}");
+    }
 }

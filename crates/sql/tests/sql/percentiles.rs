@@ -91,6 +91,28 @@ fn percentiles_of_groups_and_of_windows_are_those_of_their_rows() {
     assert_eq!(floats(&run(&db, windows)), [Some(1e9), Some(0.25e9), Some(0.5e9)]);
 }
 
+#[test]
+fn a_median_lies_between_two_values_however_large_they_are() {
+    let (wide, narrow) = (1.7e308, 3e38_f32);
+    let db = database_of(&rows_of([
+        ("k", Arc::new(Int64Array::from_iter_values(0..2)), false),
+        ("x", Arc::new(Float64Array::from(vec![wide; 2])), false),
+        ("f", Arc::new(Float32Array::from(vec![narrow; 2])), false),
+        ("i", Arc::new(Int64Array::from(vec![1, 2])), false),
+    ]));
+    for (column, expected) in [("x", wide), ("f", narrow.into()), ("i", 1.5), ("distinct i", 1.5)] {
+        for groups in ["", "group by k / 2"] {
+            let query = format!("select median({column}) from t {groups}");
+            assert_eq!(floats(&run(&db, &query)), [Some(expected)], "{query}");
+        }
+    }
+    let ends = format!("select median(x) from (values (-{wide:?}), ({wide:?})) v(x)");
+    assert_eq!(floats(&run(&db, &ends)), [Some(0.0)]);
+    let decimals =
+        "select cast(median(d) as double) from (values (cast(1.5 as decimal(3, 1))), (2.5)) v(d)";
+    assert_eq!(floats(&run(&db, decimals)), [Some(2.0)]);
+}
+
 /// Enough groups for threads to hand on their rows as they are.
 #[test]
 fn each_row_may_be_a_group_of_its_own() {
