@@ -77,6 +77,8 @@ pub struct Current {
     pub positions: Positions,
     /// Of the manifest.
     at: ManifestVersion,
+    /// The newest commit that another reader finds there.
+    newest: Lsn,
     identity: Option<u128>,
     /// Where it stays, with its time of day: then `shown` is what `version` is.
     pub fixed: Option<Moment>,
@@ -108,13 +110,15 @@ struct OfLog {
     /// What commits that may be in the log alone have erased.
     erasures: Vec<(Lsn, LoggedErasure)>,
     /// The newest commit, in the log or in segments.
+    found: Lsn,
+    /// The newest commit that is shown: one that was known before may be in a dropped table only, and in no log.
     lsn: Lsn,
 }
 
 impl Current {
-    /// The moment of a commit that it shows.
-    pub fn moment_of(&self, lsn: Lsn) -> Result<Moment> {
-        let moment = Moment::of(self.at, lsn)?;
+    /// The moment at which others see what it shows.
+    pub fn moment(&self) -> Result<Moment> {
+        let moment = Moment::of(self.at, self.newest)?;
         Ok(self.identity.into_iter().fold(moment, Moment::of_database))
     }
 }
@@ -196,7 +200,7 @@ impl Loader {
         let postings = std::mem::take(&mut found.postings);
         let mut state = self.open_segments(found, &postings, &lease, interrupt)?;
         let to = fixed.map_or(Lsn(u64::MAX), Moment::lsn);
-        let OfLog { log, erasures, lsn } =
+        let OfLog { log, erasures, found: newest, lsn } =
             self.load_log(&mut state, version, needed_from, to, before, interrupt)?;
         if let Some(moment) = fixed {
             // The reader that gave it has checked that its commits have its columns.
@@ -213,7 +217,7 @@ impl Loader {
                 orphans.check_no_edit_is_lost(self.directory.as_ref(), next_segment, last)?;
             }
         }
-        let for_others = Lease::take_moment(self.directory.clone(), version, lsn, fresh_seed())?;
+        let for_others = Lease::take_moment(self.directory.clone(), version, newest, fresh_seed())?;
         drop(wide);
         let identified =
             |moment: &Moment| identity.into_iter().fold(moment.clone(), Moment::of_database);
@@ -228,6 +232,7 @@ impl Loader {
             erasures,
             positions,
             at: version,
+            newest,
             identity,
             fixed,
             lease,
@@ -279,8 +284,8 @@ impl Loader {
             }
         })?;
         let of_segments = Lsn(state.next_lsn.0 - 1);
-        let lsn = log.last.unwrap_or_default().max(of_segments).max(known);
-        Ok(OfLog { log, erasures, lsn })
+        let found = log.last.unwrap_or_default().max(of_segments);
+        Ok(OfLog { log, erasures, found, lsn: found.max(known) })
     }
 
     /// What is shown at a commit; and the moment at which that stays, with its time of day, if it stays at one.
@@ -344,6 +349,7 @@ impl Loader {
             erasures: Vec::new(),
             positions: Positions::default(),
             at: version,
+            newest: moment.lsn(),
             identity: found.identity,
             fixed: Some(moment),
             lease,

@@ -141,7 +141,7 @@ impl Reader {
         let moment = match &current.fixed {
             Some(fixed) => fixed.clone(),
             None => {
-                let moment = current.moment_of(shown.lsn())?;
+                let moment = current.moment()?;
                 if shown.expires { moment.at_clock(shown.clock) } else { moment }
             }
         };

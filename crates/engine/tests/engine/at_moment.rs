@@ -145,6 +145,34 @@ fn a_reader_that_moves_on_lets_go_of_its_moment() {
     open_at(folder.path(), at(&reader.moment().unwrap())).unwrap();
 }
 
+/// Without a log, the newest commit may be that of a table that is dropped.
+#[test]
+fn a_moment_can_be_opened_after_the_table_of_its_commit_was_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let options = Options { durability: Durability::None, ..Options::default() };
+    let db = Database::open(path, options).unwrap();
+    db.create_table("kept", values_spec(Merge::Append)).unwrap();
+    let dropped = db.create_table("dropped", values_spec(Merge::Append)).unwrap();
+    let batch = value_rows(0..2, 0);
+    db.append(&[("kept", &batch), ("dropped", &batch)]).unwrap();
+    // Deletes are of segments, so this table is written out.
+    dropped.delete_selected(&of_keys(0, 1)).unwrap();
+    let reader = open(path);
+    let lsn = reader.snapshot().unwrap().lsn();
+    db.drop_table("dropped").unwrap();
+    assert_eq!(reader.refresh().unwrap(), lsn);
+    let moment = reader.moment().unwrap();
+    let other = open_at(path, at(&moment)).unwrap();
+    assert_eq!(other.snapshot().unwrap().tables(), ["kept"]);
+    assert_eq!(other.moment().unwrap(), moment);
+    // It is held for others by the second reader, too.
+    reader.close().unwrap();
+    db.append(&[("kept", &value_rows(0..10, 1))]).unwrap();
+    db.compact().unwrap();
+    assert_eq!(rows(&open_at(path, at(&moment)).unwrap().snapshot().unwrap(), "kept"), []);
+}
+
 #[test]
 fn nonsense_is_refused_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
