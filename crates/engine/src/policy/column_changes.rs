@@ -69,13 +69,22 @@ pub fn with_discovered(
 /// `NotFound` if there is no column called `old`, `AlreadyExists` if one is called `new`.
 pub fn with_renamed(schema: &TableSchema, old: &str, new: &str) -> Result<TableSchema> {
     let events = schema.rollup().map(|rollup| &rollup.events);
-    let is_there = |columns: &arrow_schema::Schema| columns.column_with_name(new).is_some();
     let is_event_only = schema.columns.column_with_name(old).is_none();
-    let named = match events.filter(|_| is_event_only).map(|events| events.index_of(old)) {
-        Some(Ok(of_events)) => schema.with_event_name(of_events, new),
-        _ => schema.with_name(column(schema, old)?, new),
+    let of_events = events.filter(|_| is_event_only).and_then(|events| events.index_of(old).ok());
+    let is_there = |columns: &arrow_schema::Schema| columns.column_with_name(new).is_some();
+    // A metric may have the name of what it is made of.
+    let (named, is_taken) = match (of_events, events) {
+        (Some(of_events), Some(events)) => {
+            (schema.with_event_name(of_events, new), is_there(events))
+        }
+        (_, events) => {
+            let column = column(schema, old)?;
+            let is_in_events =
+                schema.key.contains(&column) && events.is_some_and(|events| is_there(events));
+            (schema.with_name(column, new), is_there(&schema.columns) || is_in_events)
+        }
     };
-    if is_there(&schema.columns) || events.is_some_and(|events| is_there(events)) {
+    if is_taken {
         let message = format!("column {new:?} already exists; use another name");
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }

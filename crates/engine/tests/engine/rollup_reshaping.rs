@@ -356,3 +356,43 @@ fn what_needs_the_events_anew_is_refused_and_changes_nothing() {
     table.drop_column("mean_load").unwrap();
     table.widen("load", &DataType::UInt64).unwrap();
 }
+
+#[test]
+fn a_metric_may_have_the_name_of_its_input_again() {
+    let columns = Schema::new(vec![
+        Field::new("place", DataType::Utf8, true),
+        Field::new("load", DataType::Int64, false),
+    ]);
+    let metrics = vec![("load".to_string(), Metric::sum("load"))];
+    let spec = TableSpec::new(Arc::new(columns), ["place"])
+        .merge(Merge::Rollup(RollupSpec { metrics, ..RollupSpec::default() }));
+    let db = Database::in_memory(Options::default()).unwrap();
+    let table = db.create_table("t", spec).unwrap();
+    let names = || {
+        let columns = table.schema().columns.clone();
+        columns.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
+    };
+    table.rename_column("load", "total").unwrap();
+    assert_eq!(names(), ["place", "total"]);
+    table.rename_column("total", "load").unwrap();
+    assert_eq!(names(), ["place", "load"]);
+    // Then the input, which has a name of its own once the metric does not share it.
+    table.rename_column("load", "total").unwrap();
+    table.rename_column("load", "given").unwrap();
+    table.rename_column("total", "load").unwrap();
+    let refused = |old: &str, new: &str| {
+        let error = table.rename_column(old, new).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{old} as {new}: {error}");
+    };
+    refused("load", "place");
+    refused("given", "place");
+    refused("place", "given");
+    refused("place", "load");
+    table.rename_column("given", "load").unwrap();
+    let event = RecordBatch::try_from_iter_with_nullable([
+        ("place", Arc::new(StringArray::from(vec!["a", "a"])) as ArrayRef, true),
+        ("load", Arc::new(Int64Array::from(vec![2, 3])), false),
+    ]);
+    table.append(&event.unwrap(), OnError::Raise).unwrap();
+    assert_eq!(table.snapshot().unwrap().count(&Selection::default()).unwrap(), 1);
+}
