@@ -13,3 +13,4 @@ pub mod correlated_subqueries;
 pub mod subquery_names;
 pub mod unknown_memberships;
 pub mod computed_keys;
+pub mod window_frames;
