@@ -1,7 +1,8 @@
 //! A CSV file as rows of a query: its header names the columns, and all of its values decide their types.
 //!
 //! A column holds whole numbers, floats, booleans, dates, times or else text. A time with an offset is a moment: if all
-//! of a column have one, its type has the zone UTC; if only some have, the column is text. An empty cell is null.
+//! of a column have one, its type has the zone UTC; if only some have, or one is a leap second, the column is text. An empty
+//! cell is null.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
@@ -117,24 +118,16 @@ impl CsvFile {
         let as_text = |field: &FieldRef| Field::new(field.name(), DataType::Utf8, true);
         let texts: Schema =
             Schema::new(self.schema.fields().iter().map(as_text).collect::<Vec<_>>());
-        let mut offsets = vec![(false, false); times.len()];
+        let mut found = vec![Times::default(); times.len()];
         for batch in self.reader(path, Arc::new(texts), times, interrupt)? {
-            for (column, (with, without)) in batch?.columns().iter().zip(&mut offsets) {
-                for text in column.as_string::<i32>().iter().flatten() {
-                    *(if has_offset(text) { &mut *with } else { &mut *without }) = true;
-                }
+            for (column, found) in batch?.columns().iter().zip(&mut found) {
+                column.as_string::<i32>().iter().flatten().for_each(|text| found.take(text));
             }
         }
         let mut fields: Vec<FieldRef> = self.schema.fields().iter().cloned().collect();
-        for (&column, (with, without)) in times.iter().zip(offsets) {
+        for (&column, found) in times.iter().zip(found) {
             let field = &fields[column];
-            let data_type = match (field.data_type(), with, without) {
-                (DataType::Timestamp(unit, _), true, false) => {
-                    DataType::Timestamp(*unit, Some("UTC".into()))
-                }
-                (_, true, true) => DataType::Utf8,
-                (clock_reading, ..) => clock_reading.clone(),
-            };
+            let data_type = found.data_type(field.data_type());
             fields[column] = Arc::new(Field::new(field.name(), data_type, true));
         }
         Ok(CsvFile { schema: Arc::new(Schema::new(fields)), ..self })
@@ -152,6 +145,37 @@ fn known(guessed: &Schema) -> Schema {
         other => Field::new(field.name(), other.clone(), true),
     };
     Schema::new(guessed.fields().iter().map(field).collect::<Vec<_>>())
+}
+
+/// What is in a column of texts that are read as times.
+#[derive(Debug, Clone, Copy, Default)]
+struct Times {
+    has_moment: bool,
+    has_clock_reading: bool,
+    has_leap_second: bool,
+}
+
+impl Times {
+    fn take(&mut self, text: &str) {
+        let is_moment = has_offset(text);
+        self.has_moment |= is_moment;
+        self.has_clock_reading |= !is_moment;
+        // No minute is 60, and no offset has seconds.
+        self.has_leap_second |= text.contains(":60");
+    }
+
+    /// The type of the column, which was guessed without a zone.
+    fn data_type(self, guessed: &DataType) -> DataType {
+        match guessed {
+            // A timestamp would be the second before, or after.
+            _ if self.has_leap_second => DataType::Utf8,
+            _ if self.has_moment && self.has_clock_reading => DataType::Utf8,
+            DataType::Timestamp(unit, _) if self.has_moment => {
+                DataType::Timestamp(*unit, Some("UTC".into()))
+            }
+            clock_reading => clock_reading.clone(),
+        }
+    }
 }
 
 /// Whether a text that is read as a time says how far from UTC it is.

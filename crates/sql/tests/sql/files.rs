@@ -5,7 +5,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::*;
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sql::QueryOptions;
 use parquet::arrow::ArrowWriter;
@@ -159,4 +161,21 @@ fn what_is_no_file_is_refused_at_once() {
             assert!(error.to_string().contains(wanted), "{error}");
         }
     }
+}
+
+#[test]
+fn a_column_of_times_with_a_leap_second_is_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("times.csv");
+    let answer = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let found = ask(&database(), &format!("select at from read_csv('{}')", path.display()));
+        found.unwrap().remove(0).column(0).clone()
+    };
+    for leap in ["2016-12-31T23:59:60", "2016-12-31T23:59:60.75Z"] {
+        let found = answer(&format!("at\n2020-01-01T00:00:00\n{leap}\n"));
+        assert_eq!(found.as_string::<i32>().value(1), leap);
+    }
+    let found = answer("at\n2020-01-01T00:00:00\n");
+    assert!(matches!(found.data_type(), DataType::Timestamp(_, None)), "{found:?}");
 }
