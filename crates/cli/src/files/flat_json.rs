@@ -206,9 +206,7 @@ impl<'a> Flattening<'a> {
     /// Writes a value, as it is or as text.
     fn put(&mut self, name: String, value: &[u8], is_text: bool) -> Result<(), Stop> {
         if !self.names.insert(name.clone()) {
-            return Err(Stop::Refused(format!(
-                "column {name:?} has two values; rename one of the fields"
-            )));
+            return Err(Stop::Refused(two_values(&name)));
         }
         if self.out.len() > 1 {
             self.out.push(b',');
@@ -326,6 +324,11 @@ pub fn names(line: &[u8]) -> Vec<String> {
     }
     let mut line = serde_json::Deserializer::from_slice(line);
     line.deserialize_map(Names).unwrap_or_default()
+}
+
+/// Why a line is refused that has a column twice.
+pub fn two_values(name: &str) -> String {
+    format!("column {name:?} has two values; rename one of the fields")
 }
 
 fn too_deep(name: &str) -> Stop {

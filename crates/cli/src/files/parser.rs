@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,14 +13,17 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use drillcore::{OnError, type_name};
 use drillcore_sql::with_type_names;
-use serde::de::IgnoredAny;
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::files::batches::{BadRecord, lacks};
 use crate::files::exact_text::{doubtful, hint, holds_from_file};
-use crate::files::flat_json::{flat, may_change, value};
+use crate::files::flat_json::{flat, may_change, two_values, value};
 use crate::files::records::{Records, Syntax};
 use crate::files::time_text::time_type;
 
+/// Why a line is refused that is no text.
+pub const NOT_UTF_8: &str = "the line is not valid UTF-8; save the file as UTF-8";
 /// Characters of a value that a reason shows.
 const SHOWN_CHARS: usize = 200;
 
@@ -170,7 +175,7 @@ impl Parser {
     /// Why a record cannot be parsed.
     fn reason(&self, record: &[u8], error: ArrowError) -> String {
         if std::str::from_utf8(record).is_err() {
-            return "the line is not valid UTF-8; save the file as UTF-8".to_string();
+            return NOT_UTF_8.to_string();
         }
         let bad_cell = match self.syntax {
             Syntax::Csv { separator } => self.bad_cell(record, separator),
@@ -243,13 +248,47 @@ impl Parser {
     }
 }
 
-/// Refuses what the decoder takes although it is not JSON.
+/// Refuses what the decoder takes although it is not JSON, and of two values of one name all but the last.
 fn check_json(line: &[u8]) -> Result<(), ArrowError> {
-    let is_json = serde_json::from_slice::<IgnoredAny>(line).map(drop);
-    is_json.map_err(|error| {
+    // Names are borrowed from the line, unless it has escapes in one.
+    let twice = name_given_twice::<&str>(line).or_else(|_| name_given_twice::<String>(line));
+    let twice = twice.map_err(|error| {
         let why = error.to_string().replace(" at line 1 column ", " at byte ");
         ArrowError::ParseError(format!("the line is not JSON: {why}"))
-    })
+    })?;
+    match twice {
+        None => Ok(()),
+        Some(name) => Err(ArrowError::ParseError(two_values(&name))),
+    }
+}
+
+/// The first of the names in an object that comes a second time, by their order as texts.
+fn name_given_twice<'de, N>(line: &'de [u8]) -> serde_json::Result<Option<String>>
+where
+    N: Deserialize<'de> + Ord + AsRef<str>,
+{
+    struct Names<N>(PhantomData<N>);
+    impl<'de, N: Deserialize<'de>> Visitor<'de> for Names<N> {
+        type Value = Vec<N>;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<N>, A::Error> {
+            let mut names = Vec::new();
+            while let Some((name, IgnoredAny)) = map.next_entry::<N, IgnoredAny>()? {
+                names.push(name);
+            }
+            Ok(names)
+        }
+    }
+    let mut line = serde_json::Deserializer::from_slice(line);
+    let mut names = line.deserialize_map(Names::<N>(PhantomData))?;
+    line.end()?;
+    names.sort_unstable();
+    let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+    Ok(twice.map(|pair| pair[0].as_ref().to_string()))
 }
 
 /// Whether no column can be read from a line, whatever its type.

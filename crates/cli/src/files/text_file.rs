@@ -15,7 +15,7 @@ use indicatif::HumanCount;
 use crate::files::batches::{Batch, Input, Part, Places, Reading, Taken, unusable};
 use crate::files::exact_text::is_rounded;
 use crate::files::flat_json::{array_texts, flat, names};
-use crate::files::parser::{Parsed, Parser, shortened, texts};
+use crate::files::parser::{NOT_UTF_8, Parsed, Parser, shortened, texts};
 use crate::files::records::{RecordError, RecordReader, Records, Syntax};
 use crate::files::time_text::time_type;
 use crate::process::fault::Fault;
@@ -56,13 +56,16 @@ impl<'a> Text<'a> {
         let header = self.records(1)?;
         let names = header.text(0..header.len());
         self.check_is_no_utf_16(names)?;
+        let line = header.lines(0..header.len()).first().copied().unwrap_or(1);
+        if std::str::from_utf8(names).is_err() {
+            return Err(bad_line(self.name, line, NOT_UTF_8));
+        }
         if names.trim_ascii_end().contains(&b'\r') {
             let what = "the header contains a carriage return; end lines with line feeds";
             return Err(Fault::wrong_call(what).at(self.name));
         }
         let columns = 1 + names.iter().filter(|&&byte| byte == separator).count();
         if columns > COLUMNS_MAX {
-            let line = header.lines(0..1)[0];
             return Err(bad_line(self.name, line, &too_many_columns(columns)));
         }
         let head = self.head()?;

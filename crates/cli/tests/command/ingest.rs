@@ -304,7 +304,7 @@ fn what_is_not_json_is_refused_with_the_reason_of_the_line() {
     write("first.jsonl", "{\"a\": -1, \"s\": \"\"}\n");
     prints(folder.path(), &["ingest", "db", "known", "first.jsonl", "--key=a", "--quiet"]);
     for (line, said) in [
-        (r#"{"a": 1, "s": "x",}"#, "line 1: the line is not JSON: key must be a string at byte 19"),
+        (r#"{"a": 1, "s": "x",}"#, "line 1: the line is not JSON: trailing comma at byte 19"),
         (r#"{"a": 01, "s": "x"}"#, "line 1: the line is not JSON: invalid number at byte "),
         (r#"{"a": 1., "s": "x"}"#, "line 1: "),
         (r#"{"a": 1, "s": "\ud800"}"#, "surrogate"),
@@ -590,4 +590,29 @@ fn ctrl_c_ends_a_wait_for_standard_input() {
         drop(input);
     }
     prints(folder.path(), &["verify", "db"]);
+}
+
+#[test]
+fn a_header_that_is_no_text_and_a_name_given_twice_are_refused_by_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
+    write("header.csv", b"id,caf\xe9\n1,x\n");
+    write("twice.jsonl", b"{\"id\": 1, \"a\": 2}\n{\"id\": 2, \"a\": \"lost\", \"a\": 3}\n");
+    write("escaped.jsonl", b"{\"id\": 1, \"a\": 2}\n{\"id\": 2, \"\\u0061\": 4, \"a\": 3}\n");
+    for (file, said) in [
+        ("header.csv", "header.csv, line 1: the line is not valid UTF-8; save the file as UTF-8"),
+        (
+            "twice.jsonl",
+            "twice.jsonl, line 2: column \"a\" has two values; rename one of the fields",
+        ),
+        ("escaped.jsonl", "escaped.jsonl, line 2: column \"a\" has two values"),
+    ] {
+        let ingest = ["ingest", "db", "t", file, "--key=id", "--quiet"];
+        let (code, message) = fails(folder.path(), &ingest);
+        assert!(code == 2 && message.contains(said), "{message}");
+    }
+    let skip = ["ingest", "db", "t", "twice.jsonl", "--key=id", "--quiet", "--on-error=skip"];
+    assert_eq!(prints(folder.path(), &skip), "1 row appended to t, 1 left out\n");
+    write("empty.csv", b"");
+    assert_eq!(fails(folder.path(), &["ingest", "db", "new", "empty.csv", "--quiet"]).0, 2);
 }
