@@ -140,3 +140,31 @@ def test_snapshots_and_empty_results_are_lazy_too(database: drillcore.Database, 
         none = frame.filter(c("id") < 0).select("name", "at").collect()
     assert none.height == 0
     assert none.schema == t.scan().pl().select("name", "at").schema
+
+
+@pytest.mark.parametrize("zone, year", [("Europe/Oslo", 1940), ("EET", 1975)])
+def test_old_times_of_a_zone_are_the_moments_that_polars_means(
+    database: drillcore.Database, zone: str, year: int
+) -> None:
+    moment = dt.datetime(year, 6, 1, tzinfo=UTC)
+    t = database.create_table("old", {"id": "int64", "ts": f"timestamp[us, {zone}]"}, key="id")
+    t.append([{"id": 1, "ts": moment}])
+    literal = pl.lit(moment).dt.convert_time_zone(zone)
+    listed = pl.Series([[moment]], dtype=pl.List(pl.Datetime("us", zone)))
+    for condition in (
+        c("ts") == literal,
+        c("ts") >= literal,
+        c("ts").is_between(literal, literal),
+        c("ts").is_in([moment]),
+        c("ts").is_in(listed),
+        c("ts").is_in(listed.cast(pl.Array(pl.Datetime("us", zone), 1))),
+    ):
+        assert t.lazy().filter(condition).collect().height == 1, condition
+
+
+def test_a_list_of_nanoseconds_is_not_rounded(database: drillcore.Database) -> None:
+    t = database.create_table("fine", {"id": "int64", "ts": "timestamp[ns]"}, key="id")
+    t.append(pl.DataFrame({"id": [1], "ts": pl.Series([1_600_000_000_000_000_123], dtype=pl.Datetime("ns"))}))
+    condition = c("ts").is_in(t.scan().pl()["ts"].implode())
+    assert pushed_condition(condition, t.schema) is None
+    assert t.lazy().filter(condition).collect().height == 1

@@ -127,23 +127,28 @@ def _compared(name: str, op: str | None, value: Any, schema: pa.Schema) -> str |
 
 
 def _listed(name: str, values: Any, schema: pa.Schema) -> str | None:
-    values = list(values)
-    spelled = [in_sql(value, schema.field(name).type) for value in values]
+    spelled = [in_sql(value, schema.field(name).type) for value in values or ()]
     texts = [text for text in spelled if text is not None]
-    if not 0 < len(texts) == len(values) <= _LISTED_MAX:
+    if not 0 < len(texts) == len(spelled) <= _LISTED_MAX:
         return None
     return f"{quoted(name)} in ({', '.join(texts)})"
 
 
 def _value(literal: Any) -> Any:
-    """The Python value of a literal."""
+    """The Python value of a literal, or a list of its values; ``None`` if Python would round it."""
     frames = require("polars")
-    serialized = json.dumps(literal)
-    if "Nanoseconds" in serialized:
-        # A datetime of Python would be rounded.
-        return None
-    expr = frames.Expr.deserialize(io.BytesIO(serialized.encode()), format="json")
-    return frames.select(expr).to_series().to_list()[0]
+    expr = frames.Expr.deserialize(io.BytesIO(json.dumps(literal).encode()), format="json")
+    series = frames.select(expr).to_series()
+    is_list = isinstance(series.dtype, frames.List | frames.Array)
+    kind = series.dtype.inner if is_list else series.dtype
+    if isinstance(kind, frames.Datetime):
+        if kind.time_unit == "ns":
+            return None
+        if kind.time_zone is not None:
+            # Of old times, Python knows other offsets than polars: only in UTC do both name the same moment.
+            utc = frames.Datetime(kind.time_unit, "UTC")
+            series = series.cast(frames.List(utc) if is_list else utc)
+    return series.to_list()[0]
 
 
 def in_sql(value: Any, kind: pa.DataType) -> str | None:
