@@ -146,6 +146,28 @@ def test_a_column_without_an_arrow_form_says_what_it_is(name: str) -> None:
     assert str(error.value).startswith('column "x" ') and says in str(error.value)
 
 
+@pytest.mark.parametrize("is_categorical", [False, True])
+def test_periods_are_refused_as_they_are_no_numbers(is_categorical: bool) -> None:
+    months = pd.period_range("2020-01", periods=2, freq="M")
+    frame = pd.DataFrame({"id": [0, 1], "x": pd.Categorical(months) if is_categorical else months})
+    table, _ = pair("int64")
+    for call in (
+        lambda: table.append(frame),
+        lambda: table.append(frame, on_error="skip"),
+        lambda: table.load(frame),
+        lambda: table.writer().add(frame),
+        lambda: drillcore.open(":memory:").create_table("t", frame, key="id"),
+    ):
+        with pytest.raises(InvalidTypeError, match=r'column "x" has the type period\[M\], .* use \.dt\.to_timestamp'):
+            call()
+    assert table.count() == 0
+    table, _ = pair("timestamp[us]")
+    assert table.append(frame.assign(x=frame["x"].dt.to_timestamp())).rows == 2
+    table, _ = pair("string")
+    table.append(frame.assign(x=frame["x"].astype(str)))
+    assert table.scan().arrow()["x"].to_pylist() == ["2020-01", "2020-02"]
+
+
 def test_a_table_made_of_a_frame_holds_all_of_its_objects() -> None:
     frame = pd.DataFrame({"id": pd.Series([2**63, 1], dtype=object), "at": pd.Series([FINE, pd.NaT], dtype=object)})
     table = drillcore.open(":memory:").create_table("t", frame, key="id")

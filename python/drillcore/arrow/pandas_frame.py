@@ -14,7 +14,7 @@ from drillcore.arguments.names import check_encodable, check_no_nul, in_quotes
 from drillcore.arrow.arrow_data import NO_ARROW_FORM
 from drillcore.arrow.cells import refusals, to_array, without_marks
 from drillcore.arrow.new_column import new_array, new_field
-from drillcore.errors import Error, InvalidArgumentError
+from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     import pandas
@@ -88,10 +88,7 @@ def _names(frame: Any) -> list[str]:
 
 def _column(series: Any, name: str, schema: pa.Schema) -> Any:
     if not _holds_objects(series):
-        try:
-            return pa.array(series, from_pandas=True)
-        except NO_ARROW_FORM:
-            raise InvalidArgumentError(f"column {in_quotes(name)} {_why_no_form(series.dtype)}") from None
+        return _typed_column(series, name)
     field = schema.field(name) if name in schema.names else None
     if field is not None and _is_category(series.dtype):
         try:
@@ -107,6 +104,21 @@ def _column(series: Any, name: str, schema: pa.Schema) -> Any:
     if field is None:
         return new_array(objects, name, place="row", nan_is_null=True)
     return to_array(objects, field, place="row", nan_is_null=True)
+
+
+def _typed_column(series: Any, name: str) -> Any:
+    """An array of a column whose values are no Python objects."""
+    kind = _value_type(series)
+    if type(kind).__name__ == "PeriodDtype":
+        # Pyarrow has a type of its own for these, which the engine would take for whole numbers.
+        raise InvalidTypeError(
+            f"column {in_quotes(name)} has the type {kind}, which a table cannot have; use .dt.to_timestamp() or "
+            ".astype(str) of it"
+        )
+    try:
+        return pa.array(series, from_pandas=True)
+    except NO_ARROW_FORM:
+        raise InvalidArgumentError(f"column {in_quotes(name)} {_why_no_form(kind)}") from None
 
 
 def _texts(objects: Any) -> Any:
@@ -126,8 +138,12 @@ def _texts(objects: Any) -> Any:
 
 def _holds_objects(series: Any) -> bool:
     """Whether the values of a column are Python objects."""
-    kind = series.dtype.categories.dtype if _is_category(series.dtype) else series.dtype
-    return str(kind) == "object"
+    return str(_value_type(series)) == "object"
+
+
+def _value_type(series: Any) -> Any:
+    """The type of the values of a column: if these are categories, of the categories."""
+    return series.dtype.categories.dtype if _is_category(series.dtype) else series.dtype
 
 
 def _is_category(kind: Any) -> bool:
