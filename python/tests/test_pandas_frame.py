@@ -133,6 +133,10 @@ def test_categories_of_objects_are_those_of_the_column() -> None:
 ODD: dict[str, tuple[Any, str]] = {
     "another byte order": (np.array([1], ">i4"), "in the byte order of other machines; use .astype('int32') of it"),
     "a sparse column": (pd.arrays.SparseArray([1, 2]), "is sparse, which Arrow does not support; use .sparse"),
+    "intervals of zones off by seconds": (
+        pd.interval_range(pd.Timestamp(AT, tz=dt.timezone(dt.timedelta(seconds=15))), periods=1),
+        "has the type interval",
+    ),
     "complex numbers": (np.array([1j]), "has the type complex128, which Arrow does not support"),
 }
 
@@ -166,6 +170,17 @@ def test_periods_are_refused_as_they_are_no_numbers(is_categorical: bool) -> Non
     table, _ = pair("string")
     table.append(frame.assign(x=frame["x"].astype(str)))
     assert table.scan().arrow()["x"].to_pylist() == ["2020-01", "2020-02"]
+
+
+@pytest.mark.parametrize("is_categorical", [False, True])
+def test_times_of_a_zone_that_is_off_by_seconds_are_moments(is_categorical: bool) -> None:
+    at = pd.Series([pd.Timestamp(AT, tz=dt.timezone(dt.timedelta(seconds=15)))])
+    frame = pd.DataFrame({"at": at.astype("category") if is_categorical else at})
+    table = drillcore.open(":memory:").create_table("t", frame, key="at")
+    assert str(table.schema.field("at").type).endswith("tz=UTC]")
+    assert table.append(frame, on_error="skip").rows == 1
+    assert table.scan().arrow()["at"].to_pylist() == [at[0].to_pydatetime()]
+    assert len(table.get_many(frame)) == 1
 
 
 def test_a_table_made_of_a_frame_holds_all_of_its_objects() -> None:

@@ -118,6 +118,9 @@ def _typed_column(series: Any, name: str) -> Any:
     try:
         return pa.array(series, from_pandas=True)
     except NO_ARROW_FORM:
+        if type(kind).__name__ == "DatetimeTZDtype":
+            # Arrow has no name for the zone, such as one that is off from UTC by seconds.
+            return pa.array(series.dt.tz_convert("UTC"), from_pandas=True)
         raise InvalidArgumentError(f"column {in_quotes(name)} {_why_no_form(kind)}") from None
 
 
@@ -153,7 +156,7 @@ def _is_category(kind: Any) -> bool:
 def _why_no_form(kind: Any) -> str:
     if type(kind).__name__ == "SparseDtype":
         return "is sparse, which Arrow does not support; use .sparse.to_dense() of it"
-    if not getattr(kind, "isnative", True):
+    if hasattr(kind, "newbyteorder") and not kind.isnative:
         native = kind.newbyteorder("=").name
         return f"has numbers in the byte order of other machines; use .astype({native!r}) of it"
     return f"has the type {kind}, which Arrow does not support; convert it, or leave it out"
