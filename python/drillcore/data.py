@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from drillcore.arguments.names import check_encodable, check_no_nul, in_quotes, shown, unknown_name
-from drillcore.arrow.arrow_data import check_rows, is_arrow, is_pandas, is_polars, to_table
+from drillcore.arrow.arrow_data import as_rows, is_arrow, is_pandas, is_polars, to_table
 from drillcore.arrow.cells import is_missing, to_array
 from drillcore.arrow.new_column import new_array, new_field
 from drillcore.arrow.pandas_frame import frame_refusals, from_pandas
@@ -122,11 +122,11 @@ def to_arrow(data: Any, schema: pa.Schema, needed: Needed | None = None) -> Any:
         # What polars hands over of a column of type Null, only pyarrow takes.
         return to_table("data", data)
     if is_arrow(data):
-        check_rows("data", data)
-        if isinstance(given := getattr(data, "schema", None), pa.Schema):
+        rows = as_rows("data", data)
+        if isinstance(given := getattr(rows, "schema", None), pa.Schema):
             for name in given.names:
                 check_no_nul("column name", name)
-        return data
+        return rows
     if is_dicts(data):
         if needed is not None:
             # What no dict has, the engine may know a better name for.

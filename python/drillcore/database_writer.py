@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from drillcore import _native
 from drillcore.arguments.names import in_quotes
+from drillcore.arrow.arrow_data import to_table
 from drillcore.data import to_arrow
 from drillcore.dict_rows import ROW_BYTES, Chunk, DictRows, FailedRow, Shape, Values
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, NotFoundError
-from drillcore.writer import Writer, whole
+from drillcore.writer import Writer
 
 if TYPE_CHECKING:
     from drillcore.table import Table
@@ -189,7 +190,8 @@ class DatabaseWriter(Writer):
         for name, rows in data.items():
             table = self._open_table(name)
             given = [rows] if isinstance(rows, Mapping) else rows
-            parts.append((name, whole(to_arrow(given, table.append_schema, table._needed(self._fill_nulls)))))
+            arrow = to_arrow(given, table.append_schema, table._needed(self._fill_nulls))
+            parts.append((name, to_table("data", arrow)))
         if rejected := self._add_parts(parts):
             part, row, reason = rejected[0]
             why = f"table {in_quotes(parts[part][0])}, row {row}: {reason}"

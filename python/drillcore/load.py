@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from drillcore.arguments.names import in_quotes
-from drillcore.arrow.arrow_data import check_rows, is_arrow, is_pandas
+from drillcore.arrow.arrow_data import as_rows, is_arrow, is_pandas
 from drillcore.arrow.schema import plain_type
 from drillcore.data import AppendResult, Rejected, is_dicts, to_arrow
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, LoadError
@@ -217,7 +217,7 @@ def batches(data: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[Any]:
 
     Dicts are returned as they are, and so are frames of objects that do not all fit.
     """
-    check_rows("stream", data)
+    data = as_rows("stream", data)
     if is_dicts(data) or isinstance(data, pa.RecordBatch):
         yield data
     elif is_pandas(data):
@@ -233,12 +233,10 @@ def batches(data: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[Any]:
         yield from data.batches()
     elif is_scanner(data):
         yield from (data.scanner() if hasattr(data, "scanner") else data).to_batches()
-    elif hasattr(data, "__arrow_c_stream__"):
+    else:
         # A reader is read as it is: what its Python source raises would be text behind a C stream.
         is_reader = isinstance(data, pa.RecordBatchReader)
         yield from data if is_reader else pa.RecordBatchReader.from_stream(data)
-    else:
-        yield pa.record_batch(data)
 
 
 def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drillcore import _native
-from drillcore.arrow.arrow_data import is_pandas
+from drillcore.arrow.arrow_data import is_pandas, to_table
 from drillcore.data import split_bad_rows, to_arrow
 from drillcore.dict_rows import ROW_BYTES, Chunk, DictRows, FailedRow, Shape, Values
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
-from drillcore.writer import Writer, whole
+from drillcore.writer import Writer
 
 if TYPE_CHECKING:
     from drillcore.table import Table
@@ -158,12 +158,12 @@ class TableWriter(Writer):
     def _add_arrow(self, data: Any) -> None:
         schema, failed = self._table.append_schema, []
         try:
-            batch = whole(to_arrow(data, schema))
+            batch = to_table("data", to_arrow(data, schema))
         except (InvalidArgumentError, InvalidTypeError):
             if not self._skip or not is_pandas(data):
                 raise
             good, bad = split_bad_rows(data, schema)
-            batch = whole(to_arrow(data.iloc[good], schema))
+            batch = to_table("data", to_arrow(data.iloc[good], schema))
             rows = data.iloc[[one.row for one in bad]].to_dict("records")
             failed = [FailedRow(self._name, row, one.reason) for row, one in zip(rows, bad, strict=True)]
         if rejected := self._add_parts([(self._name, batch)]):

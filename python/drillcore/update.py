@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from drillcore.arguments.names import in_quotes, shown, unknown_name
+from drillcore.arrow.arrow_data import to_table
 from drillcore.arrow.cells import to_array
 from drillcore.data import Needed, is_dicts, to_arrow
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.writer import whole
 
 MISSING = ("error", "skip", "insert")
 
@@ -23,7 +23,7 @@ def rows_to_update(rows: Any, schema: pa.Schema, key: Sequence[str]) -> list[Any
     if not is_dicts(rows):
         given = to_arrow(rows, schema, needed)
         # A stream is read once, and an update is one commit, so that all of it is held anyway.
-        arrow = given if isinstance(getattr(given, "schema", None), pa.Schema) else whole(given)
+        arrow = given if isinstance(getattr(given, "schema", None), pa.Schema) else to_table("rows", given)
         if absent := [in_quotes(name) for name in key if name not in arrow.schema.names]:
             if unknown := [name for name in arrow.schema.names if name not in schema.names]:
                 raise unknown_name("column", unknown[0], schema.names)

@@ -168,7 +168,7 @@ def set_values(names: Any, schema: pa.Schema, set_column: str | None) -> pa.Arra
 
 def _key_columns_of(keys: Any, columns: Sequence[pa.Field]) -> list[pa.Array]:
     """The key columns of Arrow data; the engine casts them where no value changes."""
-    is_series, column = is_pandas_series(keys), column_of(keys)
+    is_series, column = is_pandas_series(keys), column_of("keys", keys)
     if is_series or column is not None:
         if len(columns) != 1:
             raise InvalidArgumentError(f"keys: the key has {len(columns)} columns; give a table with all of them")

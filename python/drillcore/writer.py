@@ -458,13 +458,6 @@ class Writer(ABC):
         self._result = WriterResult(0, 0, 0)
 
 
-def whole(arrow: Any) -> pa.Table:
-    """Return Arrow data as a table, which can be converted back and taken from."""
-    if hasattr(arrow, "__arrow_c_stream__"):
-        return pa.table(arrow)
-    return pa.Table.from_batches([pa.record_batch(arrow)])
-
-
 _OPEN: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 

@@ -256,3 +256,67 @@ def test_dictionaries_of_lists_are_loaded_as_appended() -> None:
     tables[0].append(rows)
     tables[1].load(rows)
     assert tables[0].scan().arrow() == tables[1].scan().arrow()
+
+
+def verbs(database: drillcore.Database, table: drillcore.Table) -> dict[str, Callable[[Any], Any]]:
+    """What stores Arrow data in ``table``, named "t"."""
+
+    def written(data: Any) -> None:
+        with table.writer() as writer:
+            writer.add(data)
+
+    def written_together(data: Any) -> None:
+        with database.writer() as writer:
+            writer.add({"t": data})
+
+    return {"append": table.append, "load": table.load, "writer": written, "database writer": written_together}
+
+
+VERBS = ("append", "load", "writer", "database writer")
+STRUCTS = pa.array([{"id": i, "name": f"n{i}"} for i in range(6)])
+
+
+class Capsule:
+    """Data of another library: only an Arrow array as a capsule."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+
+    def __arrow_c_array__(self, requested: object = None) -> object:
+        return self._array.__arrow_c_array__(requested)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    "structs",
+    [STRUCTS[2:4], pa.chunked_array([STRUCTS[2:3], STRUCTS[3:4]]), polars.Series(STRUCTS[2:4]), Capsule(STRUCTS[2:4])],
+    ids=["array", "chunked array", "polars series", "capsule"],
+)
+def test_a_slice_of_structs_is_rows(database: drillcore.Database, verb: str, structs: Any) -> None:
+    table = database.create_table("t", {"id": "int64", "name": "string"}, key="id")
+    verbs(database, table)[verb](structs)
+    assert table.scan().arrow().to_pylist() == STRUCTS[2:4].to_pylist()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_struct_that_is_null_is_no_row(database: drillcore.Database, verb: str, is_chunked: bool) -> None:
+    table = database.create_table("t", {"id": "int64"}, key="id")
+    structs = pa.array([{"id": 1}, {"id": 2}, None])[1:]
+    with pytest.raises(drillcore.InvalidArgumentError, match="row 1 is null; remove it, or give a struct of nulls"):
+        verbs(database, table)[verb](pa.chunked_array([structs]) if is_chunked else structs)
+    assert table.count() == 0
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("error", [RuntimeError("boom"), OSError("boom"), KeyError("boom")], ids=repr)
+def test_a_reader_that_fails_is_an_error_of_ours(database: drillcore.Database, verb: str, error: Exception) -> None:
+    def source() -> Iterator[pa.RecordBatch]:
+        yield batch(0, 1)
+        raise error
+
+    table = database.create_table("t", SCHEMA, key="id")
+    with pytest.raises(drillcore.LoadError if verb == "load" else drillcore.InvalidArgumentError, match="boom") as got:
+        verbs(database, table)[verb](pa.RecordBatchReader.from_batches(SCHEMA, source()))
+    assert verb == "append" or got.value.__cause__ is error
+    assert table.count() == 0

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from drillcore.arguments.names import in_quotes
-from drillcore.errors import InvalidArgumentError, InvalidTypeError
+from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
 
 NO_ARROW_FORM = (ValueError, TypeError, ArithmeticError, NotImplementedError)
 """What pyarrow raises of values that it has no array for; its own exceptions derive from these."""
@@ -73,7 +73,7 @@ def _has_objects(kind: Any) -> bool:
     return any(each is not None and _has_objects(each) for each in inner)
 
 
-def column_of(data: Any) -> pa.ChunkedArray | None:
+def column_of(argument: str, data: Any) -> pa.ChunkedArray | None:
     """Return Arrow data that is one column, such as a series, as an Arrow column, and ``None`` for rows.
 
     Raises
@@ -81,35 +81,37 @@ def column_of(data: Any) -> pa.ChunkedArray | None:
     InvalidArgumentError
         If it has no Arrow form.
     """
-    if isinstance(data, pa.Array):
-        column = pa.chunked_array([data])
-    elif isinstance(data, pa.ChunkedArray):
-        column = data
-    elif _is_of("polars", "Series", data):
-        check_polars(data.to_frame())
-        column = pa.chunked_array(data)
-    else:
-        return None
-    return None if pa.types.is_struct(column.type) else column
+    column = _array_of(argument, data)
+    return None if column is None or pa.types.is_struct(column.type) else column
 
 
-def check_rows(argument: str, data: Any) -> None:
-    """Refuse data that holds Arrow data, but not rows.
+def as_rows(argument: str, data: Any) -> Any:
+    """Return data that holds Arrow data, if it is rows. An array of structs becomes a table.
+
+    Pyarrow itself reads such an array only if it is no slice, and the engine does not see which structs are null.
 
     Raises
     ------
     InvalidTypeError
         If ``data`` is an Arrow array or a series, but not of structs.
     InvalidArgumentError
-        If it is a polars data frame that has no Arrow form.
+        If a struct is null, or if it is a polars data frame that has no Arrow form.
     """
     if is_polars(data):
         check_polars(data)
-    if is_pandas_series(data) or column_of(data) is not None:
+    column = None if is_pandas_series(data) else _array_of(argument, data)
+    if is_pandas_series(data) or (column is not None and not pa.types.is_struct(column.type)):
         raise InvalidTypeError(
             f"{argument}: a {type(data).__name__} is one column without a name; "
             'give a table, for example pyarrow.table({"name": ...})'
         )
+    if column is None:
+        return data
+    if column.null_count:
+        position = column.is_null().index(True).as_py()
+        raise InvalidArgumentError(f"{argument}: row {position} is null; remove it, or give a struct of nulls")
+    batches = [pa.RecordBatch.from_struct_array(chunk) for chunk in column.chunks]
+    return pa.Table.from_batches(batches, schema=pa.schema(column.type))
 
 
 def to_table(argument: str, data: Any) -> pa.Table:
@@ -120,8 +122,30 @@ def to_table(argument: str, data: Any) -> pa.Table:
     InvalidArgumentError
         If they cannot be read.
     """
-    check_rows(argument, data)
+    rows = as_rows(argument, data)
     try:
-        return pa.table(data) if hasattr(data, "__arrow_c_stream__") else pa.Table.from_batches([pa.record_batch(data)])
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidArgumentError(f"{argument}: the data cannot be read: {error}") from None
+        # What the Python source of a reader raises would be text behind a C stream.
+        return rows.read_all() if isinstance(rows, pa.RecordBatchReader) else pa.table(rows)
+    except Error:
+        raise
+    except Exception as error:
+        raise _unreadable(argument, error) from error
+
+
+def _array_of(argument: str, data: Any) -> pa.ChunkedArray | None:
+    """Arrow data that is an array, of structs or of other values, and ``None`` for what has rows in batches."""
+    if isinstance(data, pa.ChunkedArray):
+        return data
+    if _is_of("polars", "Series", data):
+        check_polars(data.to_frame())
+        return pa.chunked_array(data)
+    if hasattr(data, "__arrow_c_stream__") or not hasattr(data, "__arrow_c_array__"):
+        return None
+    try:
+        return pa.chunked_array([pa.array(data)])
+    except Exception as error:
+        raise _unreadable(argument, error) from error
+
+
+def _unreadable(argument: str, error: Exception) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{argument}: the data cannot be read: {error}")

@@ -163,7 +163,7 @@ def _schema_of(data: Any) -> pa.Schema:
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data).schema
         if hasattr(data, "__arrow_c_array__"):
-            return pa.record_batch(data).schema
+            return pa.schema(pa.array(data).type)
     except pa.ArrowInvalid:
         pass  # one column, or one type
     raise InvalidTypeError(
