@@ -253,12 +253,23 @@ def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _plain_column(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
-        if isinstance(column, pa.DictionaryArray):
-            # Pyarrow casts no dictionaries of lists, and takes none of views.
-            return column.dictionary.cast(field.type).take(column.indices)
-        return column.cast(field.type)
+        return _plain_array(column, field.type)
     except pa.ArrowException as error:
         raise InvalidArgumentError(f"column {in_quotes(field.name)} cannot be read: {error}") from error
+
+
+def _plain_array(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    import pyarrow.compute as pc
+
+    # Pyarrow casts no dictionaries of lists, and takes none of views, nor lists of such dictionaries.
+    if isinstance(column, pa.DictionaryArray):
+        return _plain_array(column.dictionary, kind).take(column.indices)
+    if pa.types.is_list(kind) and pa.types.is_dictionary(column.type.value_type):
+        ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0))
+        offsets = pa.concat_arrays([pa.array([0], ends.type), ends]).cast(pa.int32())
+        texts = _plain_array(column.flatten(), kind.value_type)
+        return pa.ListArray.from_arrays(offsets, texts, mask=column.is_null())
+    return column.cast(kind)
 
 
 def usual_rows(memory_bytes: int) -> int:

@@ -258,6 +258,28 @@ def test_dictionaries_of_lists_are_loaded_as_appended() -> None:
     assert tables[0].scan().arrow() == tables[1].scan().arrow()
 
 
+def test_lists_of_categories_are_loaded_as_appended() -> None:
+    db = drillcore.open(":memory:")
+    appended, loaded = (db.create_table(name, {"id": "int64", "tags": "list<string>"}, key="id") for name in "ab")
+    tags = [["a", "b"], None, [], ["b", None, "a"], ["c"]]
+    for first, kind in enumerate((polars.List(polars.Categorical), polars.List(polars.Enum(["c", "b", "a"])))):
+        frame = polars.DataFrame({"id": range(5 * first, 5 * first + 5), "tags": polars.Series(tags, dtype=kind)})
+        appended.append(frame)
+        loaded.load(frame, commit_rows=2)
+    codes = pa.array([0, 1, 1, None], pa.int8())
+    words = pa.DictionaryArray.from_arrays(codes, pa.array(["x", "y"]))
+    for first, lists in (
+        (10, pa.FixedSizeListArray.from_arrays(words, 2)),
+        (12, pa.LargeListArray.from_arrays([0, 3, 4], words)),
+        (14, pa.ListArray.from_arrays([0, 1, 3, 4], words)[1:]),
+    ):
+        rows = pa.table({"id": [first, first + 1], "tags": lists})
+        appended.append(rows)
+        loaded.load(rows)
+    assert loaded.scan().arrow() == appended.scan().arrow()
+    assert loaded.scan().arrow()["tags"].to_pylist()[:5] == tags
+
+
 def verbs(database: drillcore.Database, table: drillcore.Table) -> dict[str, Callable[[Any], Any]]:
     """What stores Arrow data in ``table``, named "t"."""
 
