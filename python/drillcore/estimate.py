@@ -14,6 +14,7 @@ import pyarrow as pa
 from drillcore.arguments.figures import check_count, check_positive
 from drillcore.arguments.names import check_encodable, check_name, shown
 from drillcore.arrow.pandas_frame import to_pandas
+from drillcore.arrow.python_values import to_python, values_to_show
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.rows import require
 from drillcore.showing.interval_drawing import Interval, axis_of, drawings, plot_intervals
@@ -153,7 +154,7 @@ class Estimate:
         names = self.arrow().column_names[: self._native.group_columns]
         groups = self.arrow().select(names)
         return [
-            {name: groups.column(name)[group].as_py() for name in names} | {"aggregate": aggregate, "reason": reason}
+            {name: _value(groups.column(name), group) for name in names} | {"aggregate": aggregate, "reason": reason}
             for aggregate, group, reason in found
         ]
 
@@ -188,7 +189,7 @@ class Estimate:
         shown_groups = self._shown()
         head: list[str] = names[:group_columns]
         columns: list[Sequence[str]] = [
-            [text(group) for group in table.column(at).to_pylist()] for at in range(group_columns)
+            [text(group) for group in values_to_show(table.column(at))] for at in range(group_columns)
         ]
         for at, (name, _) in enumerate(self._native.intervals(0)):
             of_name = [cells[at] for _, cells in shown_groups]
@@ -287,7 +288,7 @@ class Estimate:
         group_columns = self._native.group_columns
         if group_columns:
             table = self.arrow().slice(0, _SHOWN_GROUPS)
-            cells_of = [[text(group) for group in table.column(at).to_pylist()] for at in range(group_columns)]
+            cells_of = [[text(group) for group in values_to_show(table.column(at))] for at in range(group_columns)]
             groups = [", ".join(cells) for cells in zip(*cells_of, strict=True)]
         intervals = self._native.intervals(_SHOWN_GROUPS)
         figures = dict(self._native.shown(_SHOWN_GROUPS))
@@ -313,11 +314,15 @@ class Estimate:
             )
         ends = self.arrow().columns[:3]
         if not pa.types.is_floating(ends[0].type):
-            value, low, high = (end[0].as_py() for end in ends)
+            value, low, high = (_value(end, 0) for end in ends)
             return value, low, high
         value, low, high, method = intervals[0][1][0]
         value, low = (math.nan if number is None else number for number in (value, low))
         return value, low, math.nan if high is None and method != _LOWER_BOUND else high
+
+
+def _value(column: pa.ChunkedArray, at: int) -> Any:
+    return to_python("the estimate", column.slice(at, 1), ".arrow()")[0]
 
 
 def looks(native: _native.EstimateLooks) -> Iterator[Estimate]:

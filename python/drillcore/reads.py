@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from drillcore.arguments.figures import check_confidence, check_optional_count, check_seed, check_threads, check_unit
 from drillcore.arguments.names import check_columns
-from drillcore.errors import OutOfRangeError
+from drillcore.arrow.python_values import to_python
 from drillcore.estimate import Aggregates, By, Estimate, looks, parse_aggregates, parse_by, parse_stop
 from drillcore.export.lazy import Scan, lazy_frame
 from drillcore.rows import Rows
@@ -95,12 +95,7 @@ class Reads(ABC):
         """
         values = key_values(key, self._key_columns())
         found = self._get(values, columns)
-        try:
-            rows = found.to_pylist()
-        except OverflowError as error:
-            raise OutOfRangeError(
-                f"the row has a time beyond the years of Python's datetime ({error}); use get_many([...]).arrow()"
-            ) from error
+        rows = to_python("the row", found, "get_many([...]).arrow()")
         return rows[0] if rows else None
 
     def get_many(self, keys: Any, *, columns: Sequence[str] | None = None) -> Rows:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from drillcore.arguments.names import listed, shown
 from drillcore.arrow.pandas_frame import to_pandas
+from drillcore.arrow.python_values import values_to_show
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, MissingPackageError, StreamConsumedError
 from drillcore.export.row_files import check_compression, packing, write_csv, write_ipc, write_parquet
 from drillcore.export.whole_file import check_target
@@ -354,28 +355,13 @@ def _cells(batch: pa.RecordBatch | pa.Table, null: str = "null") -> list[list[st
 
     first = batch.slice(0, _SHOWN_ROWS)
     names = batch.schema.names[:_SHOWN_COLUMNS]
-    columns = [[name, *map(cell, _values(first.column(at)))] for at, name in enumerate(names)]
+    columns = [[name, *map(cell, values_to_show(first.column(at)))] for at, name in enumerate(names)]
     if batch.num_columns > _SHOWN_COLUMNS:
         columns.append(["..."] * (1 + first.num_rows))
     rows = [list(row) for row in zip(*columns, strict=True)] or [[]]
     if batch.num_rows > _SHOWN_ROWS:
         rows.append(["..."] * len(columns))
     return rows
-
-
-def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values as Python has them; of times beyond its years the numbers that are stored."""
-    try:
-        return column.to_pylist()
-    except (OverflowError, ValueError):
-        return [_value(scalar) for scalar in column]
-
-
-def _value(scalar: pa.Scalar) -> Any:
-    try:
-        return scalar.as_py()
-    except (OverflowError, ValueError):
-        return scalar.value if hasattr(scalar, "value") else "..."
 
 
 def _shape(batch: pa.RecordBatch | pa.Table) -> str:

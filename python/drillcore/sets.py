@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from drillcore.arguments.names import in_quotes
+from drillcore.arrow.python_values import to_python, values_to_show
 from drillcore.showing.notebook import SHOWN_ROWS, counted, html_table, text_table
 from drillcore.showing.notebook import text as cell
 from drillcore.values import NULL
@@ -36,7 +38,8 @@ class Sets:
         self._rows = rows
 
     def __iter__(self) -> Iterator[tuple[Any, int]]:
-        names = (NULL if name is None else name for name in self._values.to_pylist())
+        values = to_python(f"set column {in_quotes(self._column)}", self._values, ".arrow()")
+        names = (NULL if name is None else name for name in values)
         return zip(names, self._rows, strict=True)
 
     def __len__(self) -> int:
@@ -56,7 +59,7 @@ class Sets:
         return f"{counted(len(self), 'set')}, {counted(sum(self._rows), 'row')}"
 
     def _cells(self) -> list[list[str]]:
-        shown = zip(self._values.slice(0, SHOWN_ROWS).to_pylist(), self._rows, strict=False)
+        shown = zip(values_to_show(self._values.slice(0, SHOWN_ROWS)), self._rows, strict=False)
         cells = [[cell(name), f"{rows:,}"] for name, rows in shown]
         if len(self) > SHOWN_ROWS:
             cells.append(["...", "..."])

@@ -218,3 +218,37 @@ def test_times_beyond_the_years_of_python_are_shown_as_numbers() -> None:
     with pytest.raises(drillcore.OutOfRangeError, match=r"years of Python's datetime.*get_many"):
         t.get(1)
     assert t.get_many([1]).arrow()["at"].cast(pa.int64()).to_pylist() == [2**63 - 1]
+
+
+FAR = {
+    "date32": (3_000_000, pa.int32()),
+    "timestamp[s]": (3_000_000 * 86_400, pa.int64()),
+    "timestamp[us, Europe/Oslo]": (3_000_000 * 86_400 * 10**6, pa.int64()),
+}
+
+
+@pytest.mark.parametrize("kind", FAR)
+def test_sets_and_estimates_show_times_beyond_the_years_of_python_and_refuse_to_give_them(kind: str) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    number, stored = FAR[kind]
+    t = drillcore.open(":memory:").create_table("t", {"id": "int64", "d": kind}, key="id", set="d")
+    days = pa.array([number, 0], stored).cast(t.schema.field("d").type)
+    t.append(pa.table({"id": [1, 2], "d": days}))
+    groups, last = t.estimate("count", by="d"), t.estimate("max(d)")
+    for shown in (repr(t.sets()), t.sets()._repr_html_(), repr(groups), groups._repr_html_()):
+        assert str(number) in shown
+    assert groups.plot().get_yticklabels()[1].get_text() == str(number)
+    last.plot().figure.canvas.draw()
+    for taken in (lambda: list(t.sets()), lambda: last.value, lambda: last.high):
+        with pytest.raises(drillcore.OutOfRangeError, match=r"years of Python's datetime .*; use .arrow"):
+            taken()
+    assert t.sets().arrow()["d"].cast(stored).to_pylist() == [0, number]
+
+
+def test_a_date_beyond_the_years_of_pandas_has_no_frame() -> None:
+    t = drillcore.open(":memory:").create_table("t", {"id": "int64", "d": "date32"}, key="id")
+    t.append(pa.table({"id": [1], "d": pa.array([3_000_000], pa.int32()).cast(pa.date32())}))
+    for taken in (t.scan(), t.estimate("count", by="d"), t.estimate("max(d)")):
+        with pytest.raises(drillcore.OutOfRangeError, match=r'column ".*d.*" has a time .*; use .arrow'):
+            taken.df()

@@ -14,6 +14,7 @@ from drillcore.arguments.names import check_encodable, check_no_nul, in_quotes
 from drillcore.arrow.arrow_data import NO_ARROW_FORM
 from drillcore.arrow.cells import refusals, to_array, without_marks
 from drillcore.arrow.new_column import new_array, new_field
+from drillcore.arrow.python_values import to_python
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -53,11 +54,21 @@ def to_pandas(table: pa.Table) -> pandas.DataFrame:
 
     Columns of them that have nulls get the nullable type of their width, such as ``Int64``: pyarrow makes floats of
     them, which not all numbers fit.
+
+    Raises
+    ------
+    OutOfRangeError
+        If a column has a time that neither pandas nor Python has.
     """
     import pandas
 
     types = {kind: pandas.api.types.pandas_dtype(name) for kind, name in _NULLABLE.items()}
-    frame = table.to_pandas()
+    try:
+        frame = table.to_pandas()
+    except NO_ARROW_FORM:
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            to_python(f"column {in_quotes(name)}", column, ".arrow()")
+        raise
     for at, column in enumerate(table.columns):
         if column.null_count and column.type in types:
             frame.isetitem(at, column.to_pandas(types_mapper=types.get))

@@ -20,6 +20,8 @@ _PAD = 8
 _ARROW_ROOM = 24
 # Reads well on white and on black.
 _DOT = "#3b82f6"
+_DAYS_MIN, _DAYS_MAX = -719_162, 2_932_897
+"""The first of January of the years 1 and 10,000, between which matplotlib has dates, in days since 1970."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,12 @@ def drawings(intervals: Sequence[Interval], labels: Sequence[str], axis: Axis) -
 
 
 def plot_intervals(ax: Any, intervals: Sequence[Interval], axis: Axis) -> None:
-    """Draw intervals into matplotlib axes, from 0 on downwards, with the arrows of :func:`drawing`."""
-    if days := axis.units_per_day:
+    """Draw intervals into matplotlib axes, from 0 on downwards, with the arrows of :func:`drawing`.
+
+    Times beyond the years that matplotlib has are the numbers that are stored.
+    """
+    days = axis.units_per_day
+    if days and all(_DAYS_MIN <= edge / days < _DAYS_MAX for edge in _edges(Scale(intervals, axis))):
         ax.xaxis_date(axis.zone)
         intervals = [
             (value and value / days, low and low / days, high and high / days) for value, low, high in intervals
@@ -136,8 +142,8 @@ def plot_intervals(ax: Any, intervals: Sequence[Interval], axis: Axis) -> None:
     colour = dots.get_color()
     scale = Scale(intervals, axis)
     # What is drawn to the edge must not move the edge.
-    room = 0.06 * (scale.high - scale.low)
-    edges = (scale.low - room, scale.high + room)
+    edges = _edges(scale)
+    room = scale.low - edges[0]
     for at, (_, low, high) in enumerate(intervals):
         if low == high:
             continue
@@ -151,6 +157,12 @@ def plot_intervals(ax: Any, intervals: Sequence[Interval], axis: Axis) -> None:
     ax.set_xlim(edges)
     if not scale.is_known:
         ax.set_xticks([])
+
+
+def _edges(scale: Scale) -> tuple[float, float]:
+    """The ends of an axis with some room."""
+    room = 0.06 * (scale.high - scale.low)
+    return scale.low - room, scale.high + room
 
 
 def _end(end: float | None, x: float, middle: float, side: int) -> str:
