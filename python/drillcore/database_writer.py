@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from drillcore import _native
 from drillcore.arguments.names import in_quotes
 from drillcore.arrow.arrow_data import to_table
+from drillcore.arrow.python_values import rows_to_show
 from drillcore.data import to_arrow
 from drillcore.dict_rows import ROW_BYTES, Chunk, DictRows, FailedRow, Shape, Values
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, NotFoundError
@@ -196,4 +197,4 @@ class DatabaseWriter(Writer):
             part, row, reason = rejected[0]
             why = f"table {in_quotes(parts[part][0])}, row {row}: {reason}"
             with self._lock:
-                self._note_failed([FailedRow(name, row, why) for name, batch in parts for row in batch.to_pylist()])
+                self._note_failed([FailedRow(name, row, why) for name, batch in parts for row in rows_to_show(batch)])

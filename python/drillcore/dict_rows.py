@@ -35,7 +35,8 @@ class FailedRow:
     table
         Name of the table that it was meant for.
     row
-        The row, as a dict. It may have columns more than were given, with ``None``.
+        The row, as a dict. It may have columns more than were given, with ``None``. Of a time beyond the years of
+        Python, it has the number that is stored.
     reason
         Why it was not stored.
     """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from drillcore import _native
 from drillcore.arrow.arrow_data import is_pandas, to_table
+from drillcore.arrow.python_values import rows_to_show
 from drillcore.data import split_bad_rows, to_arrow
 from drillcore.dict_rows import ROW_BYTES, Chunk, DictRows, FailedRow, Shape, Values
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
@@ -167,7 +168,7 @@ class TableWriter(Writer):
             rows = data.iloc[[one.row for one in bad]].to_dict("records")
             failed = [FailedRow(self._name, row, one.reason) for row, one in zip(rows, bad, strict=True)]
         if rejected := self._add_parts([(self._name, batch)]):
-            rows = batch.take([row for _, row, _ in rejected]).to_pylist()
+            rows = rows_to_show(batch.take([row for _, row, _ in rejected]))
             reasons = [reason for _, _, reason in rejected]
             failed += [FailedRow(self._name, *pair) for pair in zip(rows, reasons, strict=True)]
         if failed:

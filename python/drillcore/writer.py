@@ -25,6 +25,7 @@ import pyarrow as pa
 from drillcore import _native
 from drillcore.arguments.figures import check_count, check_optional_count, check_positive
 from drillcore.arguments.names import in_quotes, shown
+from drillcore.arrow.python_values import rows_to_show
 from drillcore.dict_rows import ROW_BYTES, Chunk, DictRows, FailedRow, Shape, Values
 from drillcore.errors import (
     ClosedError,
@@ -401,7 +402,7 @@ class Writer(ABC):
         """Note the rows that the native writer could not store, and return whether there are any."""
         taken = self._native.take_failed()
         for name, rows, error in taken:
-            failed = [FailedRow(name, row, str(error)) for row in pa.record_batch(rows).to_pylist()]
+            failed = [FailedRow(name, row, str(error)) for row in rows_to_show(pa.record_batch(rows))]
             self._note_failed(failed, error)
         return bool(taken)
 

@@ -531,3 +531,13 @@ def test_rows_beside_one_with_a_value_for_a_column_that_is_gone_are_stored(datab
     assert (result.rows, result.failed_count, ids(t)) == (100, 1, list(range(100)))
     assert result.failed[0].row == {"id": 200, "v": 1}
     assert 'unknown column "v"' in result.failed[0].reason
+
+
+def test_a_row_with_a_time_beyond_the_years_of_python_can_be_left_out(database: drillcore.Database) -> None:
+    t = database.create_table("t", {"id": "int64", "day": "date32"}, key="id")
+    far = pa.table({"id": pa.array([2**63], pa.uint64()), "day": pa.array([3_000_000], pa.int32()).cast(pa.date32())})
+    with t.writer(on_error="skip") as writer, database.writer(on_error="skip") as of_all:
+        writer.add(far)
+        of_all.add({"t": far})
+    for result in (writer.close(), of_all.close()):
+        assert [failed.row for failed in result.failed] == [{"id": 2**63, "day": 3_000_000}]

@@ -46,6 +46,18 @@ def values_to_show(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         return [_value_to_show(scalar) for scalar in column]
 
 
+def rows_to_show(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return rows as dicts, with values as of :func:`values_to_show`.
+
+    Examples
+    --------
+    >>> rows_to_show(pa.table({"id": [1], "day": pa.array([3_000_000], pa.int32()).cast(pa.date32())}))
+    [{'id': 1, 'day': 3000000}]
+    """
+    columns = map(values_to_show, rows.columns)
+    return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 def _value_to_show(scalar: pa.Scalar) -> Any:
     try:
         return scalar.as_py()
