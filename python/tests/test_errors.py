@@ -389,6 +389,17 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
         "UTF-8",
     ),
     "half a surrogate pair as an aggregate": (lambda db, t: t.estimate("avg(\ud800)", n=5), INVALID, "UTF-8"),
+    "half a surrogate pair as a key": (
+        lambda db, t: db.create_table("x", {"id": "int64"}, key="\ud800"),
+        INVALID,
+        "key: .*UTF-8",
+    ),
+    "half a surrogate pair as a weight": (
+        lambda db, t: db.create_table("x", {"id": "int64"}, key="id", weights="\ud800"),
+        INVALID,
+        "weights: .*UTF-8",
+    ),
+    "half a surrogate pair as a time to live": (lambda db, t: t.set_ttl("ts", "\ud800"), INVALID, "ttl: .*UTF-8"),
     "half a surrogate pair as a path": (lambda db, t: drillcore.open("\ud800"), INVALID, "path"),
     "no path": (lambda db, t: drillcore.open(""), INVALID, "expected a directory or ':memory:'"),
     "a path with a NUL": (lambda db, t: drillcore.open("a\0b"), INVALID, "path"),

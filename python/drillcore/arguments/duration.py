@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from drillcore.arguments.names import check_name, shown
+from drillcore.arguments.names import check_encodable, check_name, shown
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 
 
@@ -18,7 +18,7 @@ def check_ttl(ttl: Any) -> tuple[str, str | timedelta] | None:
     column, duration = ttl
     column = check_name("ttl", column)
     if isinstance(duration, str):
-        return column, duration
+        return column, check_encodable("ttl", duration)
     if isinstance(duration, int | float) and not isinstance(duration, bool):
         try:
             duration = timedelta(seconds=duration)

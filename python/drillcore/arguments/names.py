@@ -100,11 +100,10 @@ def listed(names: Sequence[str]) -> str:
 
 def check_names(argument: str, names: Any) -> list[str]:
     """Return one name or a list of names as a list."""
-    if isinstance(names, str):
-        return [names]
-    if not isinstance(names, list | tuple):
+    given = [names] if isinstance(names, str) else names
+    if not isinstance(given, list | tuple):
         raise InvalidTypeError(f"{argument}: expected a list of names, not {shown(names)}")
-    return [check_name(argument, name) for name in names]
+    return [check_name(argument, name) for name in given]
 
 
 def check_columns(columns: Any) -> list[str] | None:
