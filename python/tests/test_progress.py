@@ -150,3 +150,19 @@ def test_what_is_no_progress_is_refused_before_anything_is_done(database: drillc
     assert table.stats()["indexed_sets"]["exceptions"] == 0
     with pytest.raises(drillcore.InvalidTypeError, match="progress: expected True, False or a function"):
         table.load(iter(BATCHES), progress=7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("mine"), OSError("mine")], ids=repr)
+@pytest.mark.parametrize("verb", ["to_parquet", "to_csv", "to_ipc"])
+def test_what_a_function_raises_while_a_file_is_written_comes_out_as_it_is(
+    database: drillcore.Database, tmp_path: Path, verb: str, error: Exception
+) -> None:
+    def fail(rows: int) -> None:
+        raise error
+
+    table = database.create_table("t", {"id": "int64"}, key="id")
+    table.append([{"id": 1}])
+    with pytest.raises(type(error), match="mine") as caught:
+        getattr(table.scan(), verb)(tmp_path / "file", progress=fail)
+    assert caught.value is error
+    assert not list(tmp_path.glob("*file*"))

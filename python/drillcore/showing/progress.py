@@ -98,9 +98,18 @@ def check_progress(progress: Any, of: str = "number of rows") -> Callable[[Any],
 
 @contextmanager
 def rows_shown(what: str, progress: Callable[[int], object] | bool) -> Iterator[Callable[[int], object] | None]:
-    """Give what is called with a number of rows, or ``None``."""
+    """Give what is called with a number of rows, or ``None``.
+
+    What a function of the caller raises within :func:`counted` is raised after the body.
+    """
     if not isinstance(progress, bool):
-        yield progress
+        raised: Exception | None = None
+        try:
+            yield progress
+        except _CallbackError as error:
+            raised = error.raised
+        if raised is not None:
+            raise raised
         return
     if not progress:
         yield None
@@ -123,10 +132,21 @@ def counted(
         rows = 0
         for batch in source():
             rows += batch.num_rows
-            show(rows)
+            try:
+                show(rows)
+            except Exception as error:
+                raise _CallbackError(error) from error
             yield batch
 
     return batches
+
+
+class _CallbackError(Exception):
+    """Carries what a function of the caller raised past those who would take it for an error of a file."""
+
+    def __init__(self, raised: Exception) -> None:
+        super().__init__(raised)
+        self.raised = raised
 
 
 @contextmanager
