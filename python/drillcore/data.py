@@ -136,7 +136,7 @@ def to_arrow(data: Any, schema: pa.Schema, needed: Needed | None = None) -> Any:
                     raise InvalidArgumentError(f"row {position}: {lacking}")
         return _from_dicts(data, schema, place="row")
     raise InvalidTypeError(
-        f"data: expected Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts, not {_described(data)}"
+        f"data: expected Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts, not {described(data)}"
     )
 
 
@@ -196,8 +196,8 @@ def is_dicts(data: Any) -> bool:
     return isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data)
 
 
-def _described(data: Any) -> str:
-    """The type of invalid data, and how to fix it."""
+def described(data: Any) -> str:
+    """Return the type of invalid data, and how to fix it."""
     name = type(data).__name__
     if isinstance(data, Mapping):
         return f"{name}; use [data] for one row, or pyarrow.table(data) for columns"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from drillcore.arguments.names import in_quotes
 from drillcore.arrow.arrow_data import as_rows, is_arrow, is_pandas
 from drillcore.arrow.schema import plain_type
-from drillcore.data import AppendResult, Rejected, is_dicts, to_arrow
+from drillcore.data import AppendResult, Rejected, described, is_dicts, to_arrow
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, LoadError
 from drillcore.rows import Rows
 
@@ -189,15 +189,15 @@ def pieces(stream: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[Any]:
     if is_data(stream):
         yield from batches(stream, schema, chunk_rows)
         return
-    if not isinstance(stream, Iterable) or isinstance(stream, str | bytes):
+    if not isinstance(stream, Iterable) or isinstance(stream, str | bytes | Mapping):
         raise InvalidTypeError(
             "stream: expected Arrow data (pyarrow, polars, pandas, duckdb, ...), or an iterator of Arrow data or lists "
-            f"of dicts, not {type(stream).__name__}"
+            f"of dicts, not {described(stream)}"
         )
     for position, item in enumerate(stream):
         if not is_data(item):
             raise InvalidTypeError(
-                f"stream: item {position} must be Arrow data or a list of dicts, not {type(item).__name__}"
+                f"stream: item {position} must be Arrow data or a list of dicts, not {described(item)}"
             )
         yield from batches(item, schema, chunk_rows)
 

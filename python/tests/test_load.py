@@ -194,6 +194,19 @@ def test_something_else_in_the_stream_is_named_by_its_position(table: drillcore.
         table.load([batch(0, 10), 7])
 
 
+@pytest.mark.parametrize(
+    "stream, hint",
+    [
+        ({"id": [1]}, r"not dict; use \[data\] for one row, or pyarrow.table\(data\) for columns"),
+        (polars.LazyFrame({"id": [1]}), r"not LazyFrame; call \.collect\(\) first"),
+        ({"a": {"id": 1}}.values(), r"item 0 .* not dict; use \[data\] for one row"),
+    ],
+)
+def test_what_is_no_stream_comes_with_the_hints_of_an_append(table: drillcore.Table, stream: Any, hint: str) -> None:
+    with pytest.raises(drillcore.InvalidTypeError, match=hint):
+        table.load(stream)
+
+
 def test_an_interrupt_leaves_whole_chunks_in(table: drillcore.Table) -> None:
     def interrupted(rows: int) -> None:
         if rows == 2000:
