@@ -233,6 +233,8 @@ class Estimate:
             If matplotlib is not installed.
         InvalidArgumentError
             If ``aggregate`` is needed and missing, or unknown.
+        InvalidTypeError
+            If ``ax`` is not axes.
 
         Examples
         --------
@@ -246,6 +248,8 @@ class Estimate:
             # One line of text per group, and room for the title and the axis.
             size = (6.4, 1.6 + 0.3 * len(groups))
             ax = require("matplotlib.pyplot").subplots(figsize=size, layout="constrained")[1]
+        elif not isinstance(ax, require("matplotlib.axes").Axes):
+            raise InvalidTypeError(f"ax: expected axes of matplotlib, not {shown(ax)}")
         plot_intervals(ax, [ends for _, ends in groups], axis_of(self.arrow().field(name).type))
         if self._native.group_columns:
             ax.set_yticks(range(len(groups)), [group for group, _ in groups])

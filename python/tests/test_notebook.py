@@ -234,6 +234,8 @@ def test_an_estimate_plots_itself(numbers: drillcore.Table) -> None:
         found.plot()
     with pytest.raises(drillcore.InvalidArgumentError, match="unknown aggregate 'sum'"):
         found.plot("sum")
+    with pytest.raises(drillcore.InvalidTypeError, match="ax: expected axes of matplotlib, not 5"):
+        numbers.estimate("avg(x)", n=10).plot(ax=5)
 
 
 def test_a_plot_shows_open_ends_at_the_edge_and_how_many_groups_it_leaves_out(numbers: drillcore.Table) -> None:
