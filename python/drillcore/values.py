@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -200,9 +200,15 @@ def _key_column(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
 
 
 def _key_rows(keys: Any, columns: Sequence[pa.Field]) -> list[Sequence[Any]]:
-    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
-        raise InvalidTypeError(f"keys: expected a list of keys or Arrow data, not {type(keys).__name__}")
-    rows = list(keys)
+    wrong = InvalidTypeError(f"keys: expected a list of keys or Arrow data, not {type(keys).__name__}")
+    if isinstance(keys, str | bytes | Mapping):
+        raise wrong
+    try:
+        each = iter(keys)
+    except TypeError:
+        # Arrays of no dimension seem iterable by their class.
+        raise wrong from None
+    rows = list(each)
     if len(columns) == 1:
         rows = [row if isinstance(row, tuple) else (row,) for row in rows]
     for row in rows:

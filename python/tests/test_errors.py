@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -132,6 +133,11 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
         "flight.*but 1 was given",
     ),
     "keys without their first column": (lambda db, t: t.get_many(pa.table({"flight": [1]})), INVALID, '"ts"'),
+    "keys without a dimension": (
+        lambda db, t: t.get_many(np.array(1)),
+        TYPE,
+        "list of keys or Arrow data, not ndarray",
+    ),
     "keys that are no keys": (lambda db, t: t.get_many("abc"), TYPE, "list of keys"),
     "bounds that are no pair": (lambda db, t: t.count(between=moment(0)), TYPE, "pair"),
     "a bound longer than the key": (
