@@ -487,7 +487,8 @@ class Reads(ABC):
             What to draw from; see :class:`Reads`.
         unit
             ``"rows"``, or ``"events"``: in a rollup table, ``count`` counts events, and each event has the values of
-            the row it was folded into. So ``avg`` of an average over events is that of the events.
+            the row it was folded into. So ``avg`` of an average over events is that of the events,
+            if no value was null.
         n
             Stop after drawing this many rows, including those that fail ``where``. The interval is wider where few
             rows may carry the figure; see :attr:`Estimate.notes`.

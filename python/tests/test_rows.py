@@ -246,6 +246,17 @@ def test_sets_and_estimates_show_times_beyond_the_years_of_python_and_refuse_to_
     assert t.sets().arrow()["d"].cast(stored).to_pylist() == [0, number]
 
 
+def test_nanoseconds_that_pandas_cannot_move_to_their_zone_are_refused_by_name() -> None:
+    kind = "timestamp[ns, Asia/Kolkata]"
+    t = drillcore.open(":memory:").create_table("t", {"id": "int64", "d": kind}, key="id", set="d")
+    times = pa.array([2**63 - 1], pa.int64()).cast(t.schema.field("d").type)
+    t.append(pa.table({"id": [1], "d": times}))
+    assert "9223372036854775807" in repr(t.sets())
+    for taken in (lambda: t.get(1), lambda: list(t.sets()), lambda: t.estimate("max(d)").value):
+        with pytest.raises(drillcore.OutOfRangeError, match=r"has a time beyond .*; use .*arrow"):
+            taken()
+
+
 def test_a_date_beyond_the_years_of_pandas_has_no_frame() -> None:
     t = drillcore.open(":memory:").create_table("t", {"id": "int64", "d": "date32"}, key="id")
     t.append(pa.table({"id": [1], "d": pa.array([3_000_000], pa.int32()).cast(pa.date32())}))

@@ -26,7 +26,8 @@ def to_python(what: str, values: pa.Array | pa.ChunkedArray | pa.RecordBatch, in
     """
     try:
         return values.to_pylist()
-    except OverflowError as error:
+    # Where pandas is installed, its times of nanoseconds raise an error of its own, which is a ValueError.
+    except (OverflowError, ValueError) as error:
         raise OutOfRangeError(
             f"{what} has a time beyond the years of Python's datetime ({error}); use {instead}"
         ) from error

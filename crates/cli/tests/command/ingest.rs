@@ -596,7 +596,7 @@ fn ctrl_c_ends_a_wait_for_standard_input() {
 fn a_header_that_is_no_text_and_a_name_given_twice_are_refused_by_line() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
-    write("header.csv", b"id,caf\xe9\n1,x\n");
+    write("header.csv", b"id,d\xe9j\xe0\n1,x\n");
     write("twice.jsonl", b"{\"id\": 1, \"a\": 2}\n{\"id\": 2, \"a\": \"lost\", \"a\": 3}\n");
     write("escaped.jsonl", b"{\"id\": 1, \"a\": 2}\n{\"id\": 2, \"\\u0061\": 4, \"a\": 3}\n");
     for (file, said) in [
