@@ -230,6 +230,12 @@ fn reworded(message: &str) -> Error {
                 .to_string(),
         );
     }
+    if message.starts_with("Timestamp ") && message.contains(" out of range") {
+        return out_of_range(format!(
+            "{message}; it is computed in nanoseconds, which reach from 1677-09-21 to 2262-04-11: leave such times out with \
+             a condition, or use extract"
+        ));
+    }
     let overflows = ["Overflow ", "Signed integer overflow ", "Date arithmetic overflow"];
     if overflows.iter().any(|start| message.starts_with(start))
         || message.contains(" to store in a Decimal")

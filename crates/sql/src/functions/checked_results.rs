@@ -63,7 +63,7 @@ fn nulls(value: &ColumnarValue) -> usize {
 fn beyond_nanoseconds(computes: &str) -> DataFusionError {
     let message = format!(
         "{computes} with times in nanoseconds, which reach from 1677-09-21 to 2262-04-11, and was given another; leave \
-         such times out with a condition, or use date_trunc"
+         such times out with a condition, or use extract"
     );
     to_datafusion(Error::new(ErrorKind::OutOfRange, message))
 }

@@ -569,8 +569,11 @@ fn times_beyond_nanoseconds_are_not_binned_as_null() {
     for zone in [None, Some("UTC")] {
         let db = rows(zone);
         let query = "select count(date_bin(interval '1 day', at)) from t";
-        let error = answer(&db, query, &QueryOptions::default()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::OutOfRange, "{error}");
+        for query in [query, "select date_trunc('year', at) from t"] {
+            let error = answer(&db, query, &QueryOptions::default()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::OutOfRange, "{error}");
+            assert!(error.to_string().contains("1677-09-21"), "{error}");
+        }
         assert_eq!(crate::fixtures::numbers(&run(&db, &format!("{query} where k = 0"))), [1]);
     }
     for (computed, kind) in [
