@@ -225,15 +225,15 @@ fn reworded(message: &str) -> Error {
     }
     if message == "Timestamp out of range" {
         return out_of_range(
-            "a time computed is out of the range of its type, or is one that the clocks of its zone skip; there, add \
-             hours instead of days, or cast to timestamp first"
+            "a time computed is out of the range of its type, or is one that the clocks of its zone skip or show twice; \
+             there, add hours instead of days"
                 .to_string(),
         );
     }
     if message.starts_with("Timestamp ") && message.contains(" out of range") {
         return out_of_range(format!(
-            "{message}; it is computed in nanoseconds, which reach from 1677-09-21 to 2262-04-11: leave such times out with \
-             a condition, or use extract"
+            "{message}; it is computed in nanoseconds, which reach from 1677-09-21 to 2262-04-11: keep such times from \
+             it, as in case when ... then ... end"
         ));
     }
     let overflows = ["Overflow ", "Signed integer overflow ", "Date arithmetic overflow"];

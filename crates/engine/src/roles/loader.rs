@@ -110,7 +110,7 @@ struct OfLog {
     /// What commits that may be in the log alone have erased.
     erasures: Vec<(Lsn, LoggedErasure)>,
     /// The newest commit, in the log or in segments.
-    found: Lsn,
+    newest: Lsn,
     /// The newest commit that is shown: one that was known before may be in a dropped table only, and in no log.
     lsn: Lsn,
 }
@@ -200,7 +200,7 @@ impl Loader {
         let postings = std::mem::take(&mut found.postings);
         let mut state = self.open_segments(found, &postings, &lease, interrupt)?;
         let to = fixed.map_or(Lsn(u64::MAX), Moment::lsn);
-        let OfLog { log, erasures, found: newest, lsn } =
+        let OfLog { log, erasures, newest, lsn } =
             self.load_log(&mut state, version, needed_from, to, before, interrupt)?;
         if let Some(moment) = fixed {
             // The reader that gave it has checked that its commits have its columns.
@@ -284,8 +284,8 @@ impl Loader {
             }
         })?;
         let of_segments = Lsn(state.next_lsn.0 - 1);
-        let found = log.last.unwrap_or_default().max(of_segments);
-        Ok(OfLog { log, erasures, found, lsn: found.max(known) })
+        let newest = log.last.unwrap_or_default().max(of_segments);
+        Ok(OfLog { log, erasures, newest, lsn: newest.max(known) })
     }
 
     /// What is shown at a commit; and the moment at which that stays, with its time of day, if it stays at one.

@@ -42,7 +42,7 @@ pub fn checked(
         ("date_bin", [stride, times, ..]) => {
             let loses_times = nulls(&result) > nulls(times) && nulls(stride) == 0;
             match loses_times {
-                true => Err(beyond_nanoseconds("date_bin computes")),
+                true => Err(beyond_nanoseconds(name)),
                 false => Ok(result),
             }
         }
@@ -60,10 +60,10 @@ fn nulls(value: &ColumnarValue) -> usize {
     }
 }
 
-fn beyond_nanoseconds(computes: &str) -> DataFusionError {
+fn beyond_nanoseconds(function: &str) -> DataFusionError {
     let message = format!(
-        "{computes} with times in nanoseconds, which reach from 1677-09-21 to 2262-04-11, and was given another; leave \
-         such times out with a condition, or use extract"
+        "{function} computes in nanoseconds, which reach from 1677-09-21 to 2262-04-11, and here a time is beyond; keep \
+         such values from it, as in case when ... then {function}(...) end"
     );
     to_datafusion(Error::new(ErrorKind::OutOfRange, message))
 }
@@ -74,7 +74,7 @@ fn check_seconds(seconds: &ColumnarValue) -> Result<()> {
     let fits = |seconds: f64| (seconds * NANOSECONDS).abs() < i64::MAX as f64;
     match seconds.as_primitive::<Float64Type>().iter().flatten().all(fits) {
         true => Ok(()),
-        false => Err(beyond_nanoseconds("to_timestamp computes")),
+        false => Err(beyond_nanoseconds("to_timestamp")),
     }
 }
 
@@ -109,8 +109,9 @@ fn rounded(
     let right = |row: usize| -> Option<f64> {
         let (float, place) = (given.value(row), places.value(row));
         (!found.is_null(row)).then(|| match found.value(row) {
-            found if found.is_finite() || !float.is_finite() => found,
-            // Floats have no digits where the power of ten is infinite with them.
+            found if found.is_finite() => found,
+            _ if !float.is_finite() => float,
+            // None has digits where the power of ten is infinite with it, but for the smallest.
             _ if place >= 0 => float,
             // None has digits as far before the point.
             found if found.is_nan() => 0.0,

@@ -15,13 +15,17 @@ use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::median::Median;
 use datafusion::functions_aggregate::percentile_cont::PercentileCont;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::function::{
+    AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
+};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDFImpl, ColumnarValue, Documentation, EmitTo, GroupsAccumulator,
-    Signature,
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, EmitTo, Expr,
+    GroupsAccumulator, Signature,
 };
 
-/// `percentile_cont` or `median`. Whole numbers are floats of 64 bits here.
+use crate::functions::float_extremes::{FloatMax, FloatMin};
+
+/// `percentile_cont` or `median`. Whole numbers are floats of 64 bits here; medians of decimals are as DataFusion has them.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct ExactPercentile<T> {
     inner: T,
@@ -55,7 +59,6 @@ impl OnePercentile for Median {
     }
 }
 
-// Without the `simplify` of `percentile_cont`: that puts its own `min` and `max` in the place of the percentiles 0 and 1, not ours.
 impl<T: OnePercentile> AggregateUDFImpl for ExactPercentile<T>
 where
     ExactPercentile<T>: PartialEq + Eq + std::hash::Hash,
@@ -105,6 +108,26 @@ where
         })
     }
 
+    /// The percentiles 0 and 1 are a minimum and a maximum, but ours.
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        let simplify = self.inner.simplify()?;
+        Some(Box::new(move |function, info| {
+            let mut simplified = simplify(function, info)?;
+            if let Expr::AggregateFunction(function) = &mut simplified {
+                match function.func.name() {
+                    "min" => {
+                        function.func = Arc::new(AggregateUDF::new_from_impl(FloatMin::default()))
+                    }
+                    "max" => {
+                        function.func = Arc::new(AggregateUDF::new_from_impl(FloatMax::default()))
+                    }
+                    _ => {}
+                }
+            }
+            Ok(simplified)
+        }))
+    }
+
     fn supports_within_group_clause(&self) -> bool {
         self.inner.supports_within_group_clause()
     }
@@ -123,10 +146,10 @@ struct Shown {
 }
 
 impl Shown {
-    /// `None` for values that are not floats, whose percentile is as DataFusion has it.
+    /// `None` for decimals and nulls, whose percentile is as DataFusion has it.
     fn of<T: OnePercentile>(args: &AccumulatorArgs) -> Result<Option<Shown>> {
         let data_type = args.expr_fields[0].data_type();
-        if !matches!(data_type, DataType::Float32 | DataType::Float64) {
+        if !data_type.is_floating() {
             return Ok(None);
         }
         Ok(Some(Shown { percentile: T::percentile(args)?, data_type: data_type.clone() }))
@@ -134,8 +157,7 @@ impl Shown {
 
     /// The percentile of each of the lists, null for those without a value.
     fn of_lists(&self, lists: &ListArray) -> Result<ArrayRef> {
-        let values = cast(lists.values(), &DataType::Float64)?;
-        let mut values = values.as_primitive::<Float64Type>().values().to_vec();
+        let mut values = floats(lists.values())?;
         let percentiles: Float64Array = lists
             .offsets()
             .windows(2)
@@ -145,6 +167,12 @@ impl Shown {
             .collect();
         Ok(cast(&percentiles, &self.data_type)?)
     }
+}
+
+/// The floats in a column that has no nulls.
+fn floats(column: &ArrayRef) -> Result<Vec<f64>> {
+    let floats = cast(column, &DataType::Float64)?;
+    Ok(floats.as_primitive::<Float64Type>().values().to_vec())
 }
 
 /// The percentile of values in any order, linear between the two around it. Orders them anew. Takes time by their number.
@@ -162,12 +190,16 @@ fn percentile_of(values: &mut [f64], percentile: f64) -> Option<f64> {
 
 /// What lies between two values, a share of the way from the lower one on.
 fn between(lower: f64, upper: f64, share: f64) -> f64 {
-    let distance = upper - lower;
-    match distance.is_finite() {
-        true => lower + distance * share,
-        // Two finite numbers may be further apart than the greatest one; of equal infinities there is no distance.
-        false if lower == upper => lower,
-        false => lower * (1.0 - share) + upper * share,
+    match upper - lower {
+        // Rounded once.
+        _ if share == 0.5 => lower.midpoint(upper),
+        // Of equal infinities there is no distance.
+        _ if lower == upper => lower,
+        // A distance across zero loses digits, and may be beyond all floats.
+        distance if distance.is_finite() && (lower < 0.0) == (upper < 0.0) => {
+            lower + distance * share
+        }
+        _ => lower * (1.0 - share) + upper * share,
     }
 }
 
@@ -176,7 +208,8 @@ fn between(lower: f64, upper: f64, share: f64) -> f64 {
 struct Percentile {
     values: Box<dyn Accumulator>,
     shown: Shown,
-    /// Whether it still has the values once it has handed them on: those of `distinct` are copied.
+    /// Whether it still has the values once it has handed them on. In DataFusion 55.2, those of `distinct` are copied, and
+    /// others taken.
     keeps_values: bool,
 }
 
@@ -198,11 +231,14 @@ impl Accumulator for Percentile {
         let [ScalarValue::List(list)] = &state[..] else {
             return internal_err!("values are not handed on as a list");
         };
+        let mut values = floats(list.values())?;
+        let percentile = percentile_of(&mut values, self.shown.percentile);
+        let as_given = |floats: Float64Array| cast(&floats, &self.shown.data_type);
         if !self.keeps_values {
-            // The next row of a window asks again.
-            self.values.update_batch(&[list.values().clone()])?;
+            // The next row of a window asks again, and finds it sooner in values that are in order by half.
+            self.values.update_batch(&[as_given(values.into())?])?;
         }
-        ScalarValue::try_from_array(&self.shown.of_lists(list)?, 0)
+        ScalarValue::try_from_array(&as_given(Float64Array::from(vec![percentile]))?, 0)
     }
 
     fn size(&self) -> usize {

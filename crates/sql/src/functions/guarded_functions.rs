@@ -14,8 +14,8 @@ use datafusion::logical_expr::{
 use crate::functions::bounded_functions::{check_bytes, is_bounded};
 use crate::functions::checked_results::{check_arguments, checked, is_checked};
 
-/// The guarded form of `function` if its results can outgrow its arguments, or be wrong without a word; else itself. `limit_bytes`
-/// is what one result may take.
+/// The guarded form of `function` if its results can outgrow its arguments, or be wrong silently; else itself. `limit_bytes` is what
+/// one result may take.
 pub fn guarded(function: Arc<ScalarUDF>, limit_bytes: u64) -> Arc<ScalarUDF> {
     match is_bounded(function.name()) || is_checked(function.name()) {
         true => Arc::new(ScalarUDF::new_from_impl(GuardedFunction { function, limit_bytes })),

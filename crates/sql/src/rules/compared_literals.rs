@@ -26,6 +26,7 @@ use datafusion::optimizer::AnalyzerRule;
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
+use crate::functions::clock_times::first_moment;
 use crate::rules::finer_times::{is_finer, with_coarser_ends, with_coarser_time};
 use crate::rules::plan_schema::schema_of_expressions;
 use crate::trees::{change_parts, change_plans_up, change_up};
@@ -251,9 +252,10 @@ fn check_digits(expr: &Expr, unit: &TimeUnit) -> Result<()> {
     Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message)))
 }
 
-/// A date as its midnight in the unit of a timestamp, and in its zone.
+/// A date as its first moment in the unit and the zone of a timestamp.
 fn as_midnight(date: &Expr, compared: &DataType) -> Expr {
-    let DataType::Timestamp(unit, _) = compared else { return date.clone() };
-    let on_clock = Cast::new(Box::new(date.clone()), DataType::Timestamp(*unit, None));
-    Expr::Cast(Cast::new(Box::new(Expr::Cast(on_clock)), compared.clone()))
+    match compared {
+        DataType::Timestamp(_, Some(_)) => first_moment(date.clone(), compared),
+        _ => Expr::Cast(Cast::new(Box::new(date.clone()), compared.clone())),
+    }
 }

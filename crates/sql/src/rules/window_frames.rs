@@ -13,7 +13,9 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
+use drillcore::{Error, ErrorKind, type_name};
 
+use crate::error::to_datafusion;
 use crate::rules::plan_schema::schema_of_expressions;
 use crate::trees::{change_parts, change_plans_up};
 
@@ -41,13 +43,20 @@ fn of_groups(mut part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::WindowFunction(function) = &mut part else { return Ok(Transformed::no(part)) };
     let params = &mut function.params;
     let frame = &params.window_frame;
-    let is_plain = frame.units == WindowFrameUnits::Range
-        && [&frame.start_bound, &frame.end_bound].into_iter().all(has_no_distance);
-    let Some(first) = params.order_by.first().filter(|_| is_plain) else {
+    let is_range = frame.units == WindowFrameUnits::Range;
+    let Some(first) = params.order_by.first().filter(|_| is_range) else {
         return Ok(Transformed::no(part));
     };
-    if is_subtracted(&first.expr.get_type(schema)?) {
+    let data_type = first.expr.get_type(schema)?;
+    if is_subtracted(&data_type) {
         return Ok(Transformed::no(part));
+    }
+    if ![&frame.start_bound, &frame.end_bound].into_iter().all(has_no_distance) {
+        let message = format!(
+            "a window over a range of distances cannot be in the order of {}; use ROWS or GROUPS instead of RANGE",
+            type_name(&data_type)
+        );
+        return Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message)));
     }
     let (start, end) = (frame.start_bound.clone(), frame.end_bound.clone());
     params.window_frame = WindowFrame::new_bounds(WindowFrameUnits::Groups, start, end);

@@ -541,6 +541,8 @@ fn floats_are_rounded_to_more_digits_than_they_have() {
         ("round(1.25, 1)", 1.3),
         ("round(sum(x), y)", 1e300),
         ("round(cast('inf' as double), 1)", f64::INFINITY),
+        ("round(cast('inf' as double), 400)", f64::INFINITY),
+        ("trunc(cast('-inf' as double), -320)", f64::NEG_INFINITY),
     ] {
         let query = format!(
             "select cast({computed} as double) from (values (1e300, 10)) v(x, y) group by x, y"

@@ -10,6 +10,7 @@ use drillcore::*;
 use drillcore_sql::{QueryOptions, predicate};
 
 use crate::fixtures::*;
+use crate::query::refused;
 
 const HOUR: i64 = 3_600;
 /// 2020-01-01T00:00:00Z.
@@ -165,4 +166,63 @@ fn times_that_a_clock_does_not_show_once_need_an_offset() {
         }
     }
     check(&db, &table, "new_york < '2020-03-08 02:30:00-05:00'", 48);
+}
+
+#[test]
+fn a_day_begins_when_its_clocks_show_it_first() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    // Skipped at midnight, skipped at midnight, shown twice, skipped as a whole.
+    for (zone, day, first) in [
+        ("Africa/Cairo", "2024-04-26", "2024-04-25T22:00:00Z"),
+        ("America/Sao_Paulo", "2018-11-04", "2018-11-04T03:00:00Z"),
+        ("America/Havana", "2020-11-01", "2020-11-01T04:00:00Z"),
+        ("Pacific/Apia", "2011-12-30", "2011-12-30T10:00:00Z"),
+        ("Europe/Berlin", "2020-03-29", "2020-03-28T23:00:00Z"),
+        ("+05:30", "2020-01-01", "2019-12-31T18:30:00Z"),
+    ] {
+        let at = |shift: i64| {
+            format!(
+                "arrow_cast('{first}', 'Timestamp(s, \"{zone}\")') + interval '{shift} seconds'"
+            )
+        };
+        for (shift, is_of_day) in [(-1, false), (0, true), (1, true)] {
+            let query = format!(
+                "select cast({at} >= date '{day}' as int), cast(cast({at} as date) >= date '{day}' as int) as b",
+                at = at(shift)
+            );
+            let rows = run(&db, &query);
+            let expected = [i64::from(is_of_day)];
+            assert_eq!([numbers(&rows), numbers_in(&rows, 1)], [expected, expected], "{query}");
+        }
+    }
+}
+
+#[test]
+fn times_that_no_clock_shows_are_null_or_out_of_range() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let last = "arrow_cast(9223372036854775807, 'Timestamp(ns, \"Europe/Berlin\")')";
+    let beyond = refused(&db, &format!("select cast({last} as timestamp)"));
+    assert_eq!(beyond.kind(), ErrorKind::OutOfRange, "{beyond}");
+    for fits in ["timestamp(6)", "timestamp(0)"] {
+        let rows = run(&db, &format!("select count(cast({last} as {fits}))"));
+        assert_eq!(numbers(&rows), [1], "{fits}");
+    }
+    for zone in ["UTC", "Europe/Berlin"] {
+        let far = format!("arrow_cast(9000000000000000000, 'Timestamp(us, \"{zone}\")')");
+        for cast in ["timestamp", "timestamp(9)"] {
+            let rows = run(&db, &format!("select count(try_cast({far} as {cast}))"));
+            assert_eq!(numbers(&rows), [0], "{zone} {cast}");
+        }
+    }
+    // The digits of UTC are those of its clocks, so the key is searched as it is.
+    let columns = rows_of([(
+        "at",
+        Arc::new(TimestampMicrosecondArray::from(vec![0]).with_timezone("UTC")),
+        false,
+    )]);
+    let plan = run(
+        &database_of(&columns),
+        "explain select * from t where cast(at as timestamp(6)) >= timestamp '2020-01-01'",
+    );
+    assert!(texts(&plan, 1).contains("range="), "{}", texts(&plan, 1));
 }

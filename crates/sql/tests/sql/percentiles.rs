@@ -108,6 +108,21 @@ fn a_median_lies_between_two_values_however_large_they_are() {
     }
     let ends = format!("select median(x) from (values (-{wide:?}), ({wide:?})) v(x)");
     assert_eq!(floats(&run(&db, &ends)), [Some(0.0)]);
+    for (query, expected) in [
+        ("select median(x) from (values (-1e16), (10000000000000002.0)) v(x)", 1.0),
+        ("select median(x) from (values (-9007199254740992), (9007199254740991)) v(x)", -0.5),
+        ("select percentile_cont(x, 0.25) from (values (-1e16), (30000000000000008.0)) v(x)", 2.0),
+        (
+            "select percentile_cont(x, 0.25) from (values (cast('-inf' as double)), (-1.0)) v(x)",
+            f64::NEG_INFINITY,
+        ),
+        (
+            "select cast(median(arrow_cast(x, 'Float16')) as double) from (values (60000), (60000)) v(x)",
+            60_000.0,
+        ),
+    ] {
+        assert_eq!(floats(&run(&db, query)), [Some(expected)], "{query}");
+    }
     let decimals =
         "select cast(median(d) as double) from (values (cast(1.5 as decimal(3, 1))), (2.5)) v(d)";
     assert_eq!(floats(&run(&db, decimals)), [Some(2.0)]);
@@ -124,10 +139,14 @@ fn each_row_may_be_a_group_of_its_own() {
         ("g", Arc::new(Int64Array::from_iter_values(groups())), false),
         ("x", Arc::new(Float64Array::from_iter_values(groups().map(|group| group as f64))), false),
     ]));
-    let query = "select count(*) from (
-        select g, percentile_cont(0.5) within group (order by x) as half from t group by g) where half = g";
-    for threads in [1, 4] {
-        let options = QueryOptions { threads: Some(threads), ..QueryOptions::default() };
-        assert_eq!(numbers(&run_with(&db, query, &options)), [rows]);
+    for percentile in ["0.5", "0"] {
+        let query = format!(
+            "select count(*) from (
+            select g, percentile_cont({percentile}) within group (order by x) as half from t group by g) where half = g"
+        );
+        for threads in [1, 4] {
+            let options = QueryOptions { threads: Some(threads), ..QueryOptions::default() };
+            assert_eq!(numbers(&run_with(&db, &query, &options)), [rows]);
+        }
     }
 }

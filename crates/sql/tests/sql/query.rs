@@ -520,18 +520,21 @@ fn from_without_a_select_list_gives_all_columns() {
 #[test]
 fn windows_may_be_in_the_order_of_any_values() {
     let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![&b"b"[..], b"a", b"b", b"c"]));
-    let durations = DurationSecondArray::from(vec![Some(2), Some(1), Some(2), None]);
+    let seconds = Int64Array::from(vec![Some(2), Some(1), Some(2), None]);
     let db = database_of(&rows_of([
         ("k", Arc::new(Int64Array::from_iter_values(0..4)), false),
         ("b", bytes, false),
-        ("d", Arc::new(durations), true),
+        ("d", Arc::new(seconds), true),
     ]));
     for (window, expected) in [
         ("row_number() over (order by b, k)", [2, 1, 3, 4]),
         ("rank() over (order by b)", [2, 1, 2, 4]),
-        ("dense_rank() over (order by d)", [2, 1, 2, 3]),
+        ("dense_rank() over (order by arrow_cast(d, 'Duration(s)'))", [2, 1, 2, 3]),
         ("sum(k) over (order by b)", [3, 1, 3, 6]),
-        ("sum(k) over (order by d desc)", [5, 6, 5, 3]),
+        (
+            "sum(k) over (order by arrow_cast(arrow_cast(d, 'Int32'), 'Time32(s)') desc)",
+            [5, 6, 5, 3],
+        ),
         ("first_value(k) over (order by b desc, k)", [3, 3, 3, 3]),
         (
             "sum(k) over (order by b range between current row and unbounded following)",
@@ -544,5 +547,5 @@ fn windows_may_be_in_the_order_of_any_values() {
         assert_eq!(windowed[0].schema().field(0).name(), rows[0].schema().field(0).name());
     }
     let distance = refused(&db, "select sum(k) over (order by b range 1 preceding) from t");
-    assert_ne!(distance.kind(), ErrorKind::OutOfMemory, "{distance}");
+    assert!(distance.to_string().contains("use ROWS or GROUPS"), "{distance}");
 }
