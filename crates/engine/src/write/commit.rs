@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::NullBuffer;
+use arrow_schema::SchemaRef;
 use drillcore_format::block;
 use drillcore_format::frame::{Payload, PayloadBuilder};
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
@@ -107,6 +108,11 @@ impl TableShape {
             }),
             None => Err(table_dropped()),
         }
+    }
+
+    /// The columns that a batch for it may have.
+    pub fn columns(&self) -> SchemaRef {
+        TablePolicy::of(&self.layout).batches().0.columns.clone()
     }
 
     /// Whether a batch may add columns to it.

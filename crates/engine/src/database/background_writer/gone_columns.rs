@@ -11,7 +11,6 @@ use drillcore_format::ids::TableId;
 use crate::database::background_writer::add::{Add, Part};
 use crate::database::background_writer::failed_rows::FailedRows;
 use crate::error::{Error, Result};
-use crate::policy::table_policy::TablePolicy;
 
 /// Adds without columns that their tables lack, and the rows that have a value there: with all rows of their adds, if these are
 /// kept whole. `None` if the tables have all columns.
@@ -64,12 +63,12 @@ impl GoneColumns {
             // To it they are new ones.
             return Ok(GoneColumns { table, columns: Vec::new() });
         }
-        let (wanted, _) = TablePolicy::of(&shape.layout).batches();
-        let known = || wanted.columns.fields().iter().map(|field| field.name().as_str());
+        let columns = shape.columns();
+        let known = || columns.fields().iter().map(|field| field.name().as_str());
         let given = part.batch.schema_ref().fields().iter().enumerate();
         let gone = given.filter(|(_, field)| known().all(|known| known != field.name()));
-        let columns = gone.map(|(at, field)| (at, Error::unknown("column", field.name(), known())));
-        Ok(GoneColumns { table, columns: columns.collect() })
+        let gone = gone.map(|(at, field)| (at, Error::unknown("column", field.name(), known())));
+        Ok(GoneColumns { table, columns: gone.collect() })
     }
 
     /// The rows of a part that have no value there, if there are any. The others are noted.
