@@ -6,7 +6,6 @@ pub mod bounded_functions;
 pub mod checked_results;
 pub mod guarded_functions;
 pub mod moments;
-pub mod clock_times;
 pub mod sliding_floats;
 pub mod checked_sum;
 pub mod float_extremes;

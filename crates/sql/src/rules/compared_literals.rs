@@ -26,7 +26,7 @@ use datafusion::optimizer::AnalyzerRule;
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
-use crate::functions::clock_times::first_moment;
+use crate::rules::clock_times::first_moment;
 use crate::rules::finer_times::{is_finer, with_coarser_ends, with_coarser_time};
 use crate::rules::plan_schema::schema_of_expressions;
 use crate::trees::{change_parts, change_plans_up, change_up};

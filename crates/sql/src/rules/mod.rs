@@ -1,6 +1,7 @@
 //! Rules that change a plan where DataFusion's own answer would be wrong, or take memory without a bound.
 
 pub mod plan_schema;
+pub mod clock_times;
 pub mod one_nan;
 pub mod constants;
 pub mod finer_times;
