@@ -24,12 +24,18 @@ pub fn expressions() -> &'static SessionState {
 /// What one function of a condition may make at once; the condition is then tested on fewer rows at a time.
 pub const CONDITION_BYTES: u64 = 256 << 20;
 
+/// What a thread that sorts keeps free to merge what it wrote to files, if memory allows for it.
+const MERGE_BYTES: usize = 10 << 20;
+
+/// The share of a thread's memory that it keeps free at most. With 10 MiB in any case, a sort of two threads within 20 MiB failed.
+const MERGE_SHARE: usize = 8;
+
 /// A session that works on `threads` partitions at once, in which no function makes more than `result_bytes` of
 /// one batch.
 pub fn builder(threads: usize, result_bytes: u64) -> SessionStateBuilder {
     // Without the formats of files that come with it, and what reads and writes them: files are read by this crate.
     let mut builder = SessionStateBuilder::new()
-        .with_config(config(threads))
+        .with_config(config(threads, result_bytes))
         .with_expr_planners(SessionStateDefaults::default_expr_planners())
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
@@ -54,12 +60,14 @@ pub fn with_stack<T>(work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_LEFT_BYTES, STACK_BYTES, work)
 }
 
-fn config(threads: usize) -> SessionConfig {
+fn config(threads: usize, memory_bytes: u64) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_target_partitions(threads)
         .with_default_catalog_and_schema(CATALOG, SCHEMA)
         .with_information_schema(true);
     let options = config.options_mut();
+    let of_thread = usize::try_from(memory_bytes).unwrap_or(usize::MAX) / threads;
+    options.execution.sort_spill_reservation_bytes = MERGE_BYTES.min(of_thread / MERGE_SHARE);
     // Columns are called what they are called: DepDelay need not be quoted.
     options.sql_parser.enable_ident_normalization = false;
     // Strings stay of the type that tables have.

@@ -549,3 +549,19 @@ fn windows_may_be_in_the_order_of_any_values() {
     let distance = refused(&db, "select sum(k) over (order by b range 1 preceding) from t");
     assert!(distance.to_string().contains("use ROWS or GROUPS"), "{distance}");
 }
+
+#[test]
+fn a_sort_within_little_memory_goes_on_in_files() {
+    let rows: i64 = 400_000;
+    let mixed = || (0..rows).map(|row| row * 7_919 % rows);
+    let texts = StringArray::from_iter_values(mixed().map(|row| format!("the row {row}")));
+    let db = database_of(&rows_of([
+        ("k", Arc::new(Int64Array::from_iter_values(0..rows)), false),
+        ("x", Arc::new(Int64Array::from_iter_values(mixed())), false),
+        ("s", Arc::new(texts), false),
+    ]));
+    let options =
+        QueryOptions { threads: Some(2), memory_bytes: Some(16 << 20), ..Default::default() };
+    let sorted = run_with(&db, "select x, s, k from t order by x", &options);
+    assert!(numbers(&sorted).into_iter().eq(0..rows));
+}
