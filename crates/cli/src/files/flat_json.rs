@@ -6,10 +6,11 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::marker::PhantomData;
 
 use arrow_schema::{DataType, Schema};
-use serde::Deserializer;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::files::records::Records;
 
@@ -306,24 +307,31 @@ pub fn value<'a>(line: &'a [u8], name: &str) -> Option<&'a str> {
 
 /// The names of a line, in its order; none of a line that is not JSON.
 pub fn names(line: &[u8]) -> Vec<String> {
-    struct Names;
-    impl<'de> Visitor<'de> for Names {
-        type Value = Vec<String>;
+    names_of(line).unwrap_or_default()
+}
+
+/// The names of a line that is an object and nothing else, in its order.
+pub fn names_of<'de, N: Deserialize<'de>>(line: &'de [u8]) -> serde_json::Result<Vec<N>> {
+    struct Names<N>(PhantomData<N>);
+    impl<'de, N: Deserialize<'de>> Visitor<'de> for Names<N> {
+        type Value = Vec<N>;
 
         fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
             out.write_str("an object")
         }
 
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<String>, A::Error> {
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<N>, A::Error> {
             let mut names = Vec::new();
-            while let Some((name, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
+            while let Some((name, IgnoredAny)) = map.next_entry::<N, IgnoredAny>()? {
                 names.push(name);
             }
             Ok(names)
         }
     }
     let mut line = serde_json::Deserializer::from_slice(line);
-    line.deserialize_map(Names).unwrap_or_default()
+    let names = line.deserialize_map(Names(PhantomData))?;
+    line.end()?;
+    Ok(names)
 }
 
 /// Why a line is refused that has a column twice.

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,11 +12,11 @@ use arrow_select::concat::concat_batches;
 use drillcore::{OnError, type_name};
 use drillcore_sql::with_type_names;
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::IgnoredAny;
 
 use crate::files::batches::{BadRecord, lacks};
 use crate::files::exact_text::{doubtful, hint, holds_from_file};
-use crate::files::flat_json::{flat, may_change, two_values, value};
+use crate::files::flat_json::{flat, may_change, names_of, two_values, value};
 use crate::files::records::{Records, Syntax};
 use crate::files::time_text::time_type;
 
@@ -267,25 +265,7 @@ fn name_given_twice<'de, N>(line: &'de [u8]) -> serde_json::Result<Option<String
 where
     N: Deserialize<'de> + Ord + AsRef<str>,
 {
-    struct Names<N>(PhantomData<N>);
-    impl<'de, N: Deserialize<'de>> Visitor<'de> for Names<N> {
-        type Value = Vec<N>;
-
-        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-            out.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<N>, A::Error> {
-            let mut names = Vec::new();
-            while let Some((name, IgnoredAny)) = map.next_entry::<N, IgnoredAny>()? {
-                names.push(name);
-            }
-            Ok(names)
-        }
-    }
-    let mut line = serde_json::Deserializer::from_slice(line);
-    let mut names = line.deserialize_map(Names::<N>(PhantomData))?;
-    line.end()?;
+    let mut names = names_of::<N>(line)?;
     names.sort_unstable();
     let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
     Ok(twice.map(|pair| pair[0].as_ref().to_string()))
