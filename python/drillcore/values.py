@@ -200,14 +200,13 @@ def _key_column(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
 
 
 def _key_rows(keys: Any, columns: Sequence[pa.Field]) -> list[Sequence[Any]]:
-    wrong = InvalidTypeError(f"keys: expected a list of keys or Arrow data, not {type(keys).__name__}")
-    if isinstance(keys, str | bytes | Mapping):
-        raise wrong
     try:
-        each = iter(keys)
+        # Arrays of no dimension are iterable by their class alone.
+        each = None if isinstance(keys, str | bytes | Mapping) else iter(keys)
     except TypeError:
-        # Arrays of no dimension seem iterable by their class.
-        raise wrong from None
+        each = None
+    if each is None:
+        raise InvalidTypeError(f"keys: expected a list of keys or Arrow data, not {type(keys).__name__}")
     rows = list(each)
     if len(columns) == 1:
         rows = [row if isinstance(row, tuple) else (row,) for row in rows]
