@@ -16,7 +16,6 @@ use drillcore_storage::sync::{MutexGuard, thread};
 use crate::calls::interrupt::Interrupt;
 use crate::calls::progress::Progress;
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::compacted_run::{compacted, total_bytes};
 use crate::maintenance::fresh_pieces::FreshPieces;
 use crate::maintenance::fresh_segments::{FreshSegments, not_noted, segments_of};
 use crate::maintenance::progress::{FlushProgress, MergeProgress};
@@ -26,6 +25,7 @@ use crate::maintenance::segment_writing::{
 use crate::maintenance::set_indexing;
 use crate::maintenance::spilling::{spill, worth_bytes};
 use crate::maintenance::yield_points::{Urgent, YieldPoints};
+use crate::merge::compacted_run::{compacted, total_bytes};
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
 use crate::state::core::Core;

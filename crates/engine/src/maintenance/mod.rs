@@ -9,7 +9,6 @@ pub mod segment_writing;
 pub mod fresh_pieces;
 pub mod fresh_segments;
 pub mod set_indexing;
-pub mod compacted_run;
 pub mod spilling;
 pub mod jobs;
 pub mod run_compaction;

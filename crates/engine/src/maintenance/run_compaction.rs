@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use drillcore_format::ids::{Lsn, TableId};
 
-use crate::maintenance::compacted_run::compaction_bytes;
 use crate::maintenance::jobs::Job;
 use crate::maintenance::tiering::{Tiering, run_candidates};
+use crate::merge::compacted_run::compaction_bytes;
 use crate::pieces::run::Run;
 use crate::state::core::Core;
 use crate::state::guarded::State;

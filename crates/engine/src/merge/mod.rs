@@ -6,6 +6,7 @@ mod members_ahead;
 pub mod piece_source;
 pub mod passing;
 pub mod carried_liveness;
+pub mod compacted_run;
 pub mod key_table;
 pub mod known_dead;
 pub mod resolving;

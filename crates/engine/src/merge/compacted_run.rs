@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
+use drillcore_format::ids::LsnRange;
 use drillcore_format::key::KeyCodes;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::texts_by_code::{are_one, is_by_code, texts_of};
@@ -18,7 +19,6 @@ use crate::pieces::piece::{Piece, SortedArray};
 use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::run::{Run, UncommittedRun};
 use crate::policy::table_policy::TablePolicy;
-use crate::state::slots::covered;
 
 /// Rows of a rollup table that are combined at once in memory.
 const COMBINED_ROWS: usize = 1 << 14;
@@ -179,7 +179,7 @@ pub fn compacted(
     meter: &MemoryMeter,
     examined: &RowsExamined,
 ) -> Result<Option<Piece>> {
-    let lsns = covered(runs.iter().map(Piece::lsns));
+    let lsns = runs.iter().map(Piece::lsns).reduce(LsnRange::join).expect("at least one run");
     // What is compacted is less than an array can hold, as it is held.
     let HeldAlike { runs, codes, all } = held_alike(layout, runs);
     let runs = &*runs;
