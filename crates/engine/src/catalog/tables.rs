@@ -108,6 +108,7 @@ pub fn drop_table(core: &Core, id: TableId, name: &str) -> Result<()> {
     manifest.commit(&edits).map_err(Error::from).inspect_err(|error| core.fail(error))?;
     let mut state = core.state();
     state.positions.note_before(needed_from);
+    let given_up = state.give_up_paused(id, |_| true);
     let table = state.tables.remove(&id).expect("tables are dropped under the manifest's lock");
     // Runs that a job works on are given back by the job.
     let free = table.runs.iter().filter(|slot| !slot.taken);
@@ -117,7 +118,7 @@ pub fn drop_table(core: &Core, id: TableId, name: &str) -> Result<()> {
     let replaced = state.reshaped();
     core.wake_all();
     drop(state);
-    drop(replaced);
+    drop((replaced, given_up));
     let segments = table.segments.iter().map(|slot| &slot.piece);
     let version = manifest.version();
     jobs::remove_unless_pinned(core, segments, version);

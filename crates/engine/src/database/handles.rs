@@ -627,4 +627,6 @@ impl Drop for MaintenanceHold {
 }
 
 #[cfg(test)]
+mod pausing;
+#[cfg(test)]
 mod tests;

@@ -25,9 +25,10 @@ use crate::maintenance::segment_writing::{
 use crate::maintenance::set_indexing;
 use crate::maintenance::spilling::{spill, worth_bytes};
 use crate::maintenance::yield_points::{Urgent, YieldPoints};
-use crate::merge::compacted_run::{compacted, total_bytes};
+use crate::merge::compacted_run::{RunMerge, total_bytes};
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
+use crate::state::compaction::{Begun, Compaction, Stint};
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::put_off::{Done, PutOff};
@@ -36,10 +37,18 @@ use crate::state::table_state::TableState;
 
 /// A piece of background work with its inputs.
 pub enum Job {
-    /// `reserved` bytes of memory are reserved for it.
-    CompactRuns { table: TableId, runs: Vec<Arc<Run>>, reserved: u64 },
+    CompactRuns {
+        table: TableId,
+        compaction: Compaction,
+    },
     /// `is_oldest`: nothing older lies on disk, so tombstones have nothing left to hide.
-    Flush { table: TableId, runs: Vec<Arc<Run>>, is_oldest: bool },
+    /// `given_up`: compactions of its runs that were paused.
+    Flush {
+        table: TableId,
+        runs: Vec<Arc<Run>>,
+        is_oldest: bool,
+        given_up: Vec<Compaction>,
+    },
     /// `gives_way`: it ends as soon as a call is about to merge all segments of the table.
     Merge {
         table: TableId,
@@ -49,7 +58,12 @@ pub enum Job {
         gives_way: bool,
     },
     /// `rows_done` shows how far it is.
-    Index { table: TableId, segment: Arc<Segment>, indexed: IndexedSets, rows_done: Arc<AtomicU64> },
+    Index {
+        table: TableId,
+        segment: Arc<Segment>,
+        indexed: IndexedSets,
+        rows_done: Arc<AtomicU64>,
+    },
     /// Rows go to files that only snapshots hold.
     Spill,
 }
@@ -85,8 +99,13 @@ impl<'a> Picked<'a> {
         }
     }
 
+    /// Whether runs are compacted.
+    pub fn is_compaction(&self) -> bool {
+        matches!(self.job, Some(Job::CompactRuns { .. }))
+    }
+
     /// Does the job and installs its result. If it fails or is put off, its inputs come back into play. A long one lets
-    /// `urgent` be done meanwhile. `progress` hears how many rows a merge has written.
+    /// `urgent` be done meanwhile. A compaction of runs pauses after its `stint`. `progress` hears how many rows a merge has written.
     ///
     /// # Errors
     /// `Interrupted` if the interrupt said stop; `Closed` if the database is closing and the job can do without.
@@ -95,15 +114,15 @@ impl<'a> Picked<'a> {
         mut self,
         interrupt: &Interrupt,
         urgent: Urgent<'_>,
+        stint: Stint,
         progress: &Progress,
     ) -> Result<Done> {
         let core = self.core;
-        let job = self.job.as_ref().expect("it is there until it is dropped");
+        let job = self.job.as_mut().expect("it is there until it is paused or dropped");
         let done = match job {
-            Job::CompactRuns { table, runs, reserved } => {
-                compact_runs(core, *table, runs, *reserved).map(|()| Done::Installed)
-            }
-            Job::Flush { table, runs, is_oldest } => {
+            Job::CompactRuns { table, compaction } => compact_runs(core, *table, compaction, stint),
+            Job::Flush { table, runs, is_oldest, given_up } => {
+                given_up.clear();
                 flush(core, *table, runs, *is_oldest, interrupt)
             }
             Job::Merge { table, groups, levels_less, gives_way } => {
@@ -131,27 +150,44 @@ impl<'a> Picked<'a> {
         if let Ok(done) = &done {
             note(core, job, done);
         }
+        if matches!(done, Ok(Done::Paused)) {
+            self.pause();
+        }
         done
+    }
+
+    /// Leaves a compaction with its table.
+    fn pause(&mut self) {
+        let Some(Job::CompactRuns { table, compaction }) = self.job.take() else { return };
+        let mut state = self.core.state();
+        match state.tables.get_mut(&table) {
+            Some(entry) => {
+                entry.paused.push(compaction);
+                state.worklist.add(table);
+                state.resting.watch(table);
+            }
+            None => give_back_dropped(&mut state, &compaction),
+        }
     }
 }
 
 impl Drop for Picked<'_> {
     fn drop(&mut self) {
-        let job = self.job.take().expect("it is dropped once");
-        if !self.is_done {
-            give_back(self.core, &job);
+        let job = self.job.take();
+        if let Some(job) = job.as_ref().filter(|_| !self.is_done) {
+            give_back(self.core, job);
         }
-        // Who compacts runs in memory looks for more to do, or says that there is: that is every few commits.
-        let is_small = matches!(job, Job::CompactRuns { .. });
+        // Who compacts runs in memory, or some rows of them, looks for more to do, or says that there is: that is every few commits.
+        let is_paused = job.is_none();
+        let is_small = is_paused || matches!(job, Some(Job::CompactRuns { .. })) && self.is_done;
         // Files that were merged away go with their last user, so it has to be gone before closing goes on.
         self.core.removals.in_one_sweep(|| drop(job));
         if thread::panicking() {
             self.core.fail(&Error::new(ErrorKind::ReadOnly, "a job of maintenance panicked"));
         }
-        let is_for_workers = !is_small || !self.is_done;
         self.core.end_underway();
         self.core.wake_calls();
-        if is_for_workers {
+        if !is_small {
             self.core.wake_workers();
         }
     }
@@ -186,7 +222,7 @@ fn note(core: &Core, job: &Job, done: &Done) {
             let slots = entry.segments.iter_mut().filter(|slot| slot.unreadable.is_some());
             slots.filter(|slot| is_input(slot.piece.id())).for_each(|slot| slot.unreadable = None);
         }
-        Done::GaveWay => {}
+        Done::GaveWay | Done::Paused => {}
     }
     if matches!(done, Done::PutOff(_)) {
         state.worklist.add(*table);
@@ -205,30 +241,58 @@ fn inputs<T>(
     Some((pieces(entry), entry.erasures.settled()))
 }
 
-/// Several runs become one, in memory.
-fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>], reserved: u64) -> Result<()> {
-    let taken = |entry: &TableState| (entry.layout.clone(), pieces_of(&entry.runs, runs));
-    let Some(((layout, pieces), since)) = inputs(core, table, taken) else {
-        return drop_runs(core, runs, reserved);
-    };
-    let compacted = compacted(&layout, &pieces, &core.meter, &core.rows_examined)?;
+/// Several runs become one, in memory, unless that is paused.
+fn compact_runs(
+    core: &Core,
+    table: TableId,
+    compaction: &mut Compaction,
+    stint: Stint,
+) -> Result<Done> {
+    let runs = &compaction.runs;
+    if compaction.begun.is_none() {
+        let taken = |entry: &TableState| (entry.layout.clone(), pieces_of(&entry.runs, runs));
+        let Some(((layout, pieces), since)) = inputs(core, table, taken) else {
+            give_back_dropped(&mut core.state(), compaction);
+            return Ok(Done::Installed);
+        };
+        let merge = RunMerge::begin(&layout, &pieces);
+        compaction.begun = Some(Box::new(Begun { merge, since }));
+    }
+    let begun = compaction.begun.as_mut().expect("it has begun");
+    let mut merged_bytes = 0;
+    while let Some(bytes) = begun.merge.go_on()? {
+        merged_bytes += bytes;
+        if merged_bytes >= stint.0 {
+            return Ok(Done::Paused);
+        }
+    }
+    let Begun { merge, since } = *compaction.begun.take().expect("it has begun");
+    let compacted = merge.finish(&core.meter, &core.rows_examined)?;
     let mut fresh = FreshPieces::new(core, table, since, compacted.into_iter().collect());
     let mut state = fresh.catch_up()?;
     state.counts.memory_compactions += 1;
-    state.buffered_bytes -= total_bytes(runs);
-    state.give_back_reserved(reserved);
-    if state.tables.contains_key(&table) {
-        let compacted = fresh.pieces.first().and_then(Piece::run);
-        state.buffered_bytes += compacted.map_or(0, |run| run.bytes());
-        let entry = state.tables.get_mut(&table).expect("looked up above");
-        let slot = compacted.map(|run| fresh.slot(0, run, entry));
-        replace(&mut entry.runs, runs, slot.into_iter().collect());
-        note_left(core, &mut state, table, runs);
+    if !state.tables.contains_key(&table) {
+        give_back_dropped(&mut state, compaction);
+        return Ok(Done::Installed);
     }
+    state.buffered_bytes -= total_bytes(runs);
+    state.give_back_reserved(compaction.reserved);
+    let compacted = fresh.pieces.first().and_then(Piece::run);
+    state.buffered_bytes += compacted.map_or(0, |run| run.bytes());
+    let entry = state.tables.get_mut(&table).expect("looked up above");
+    let slot = compacted.map(|run| fresh.slot(0, run, entry));
+    replace(&mut entry.runs, runs, slot.into_iter().collect());
+    note_left(core, &mut state, table, runs);
     let replaced = state.changed(table);
     drop(state);
     drop(replaced);
-    Ok(())
+    Ok(Done::Installed)
+}
+
+/// Gives back the memory of runs whose table was dropped, and of their compaction.
+fn give_back_dropped(state: &mut State, compaction: &Compaction) {
+    state.buffered_bytes -= total_bytes(&compaction.runs);
+    state.give_back_reserved(compaction.reserved);
 }
 
 /// Notes runs that have left their table, and has them spilled soon, if they are worth it and take too much.
@@ -237,14 +301,6 @@ fn note_left(core: &Core, state: &mut State, table: TableId, runs: &[Arc<Run>]) 
     if runs.iter().any(|run| run.bytes() >= worth_bytes(core)) {
         state.spilling.look_again();
     }
-}
-
-/// Gives back the memory of runs whose table was dropped, and of their compaction.
-fn drop_runs(core: &Core, runs: &[Arc<Run>], reserved: u64) -> Result<()> {
-    let mut state = core.state();
-    state.buffered_bytes -= total_bytes(runs);
-    state.give_back_reserved(reserved);
-    Ok(())
 }
 
 /// The oldest runs of a table become a level on disk, and their commits leave the log. Without runs, only what was erased
@@ -525,10 +581,10 @@ fn all_segments(groups: &[MergeGroup]) -> impl Iterator<Item = &Segment> {
 /// Puts the inputs of a failed job back into play. Those of a dropped table are gone for good.
 fn give_back(core: &Core, job: &Job) {
     match job {
-        Job::CompactRuns { table, runs, reserved } => {
+        Job::CompactRuns { table, compaction } => {
             let mut state = looked_at_again(core, *table);
-            state.give_back_reserved(*reserved);
-            give_back_runs(&mut state, *table, runs);
+            state.give_back_reserved(compaction.reserved);
+            give_back_runs(&mut state, *table, &compaction.runs);
         }
         Job::Flush { table, runs, .. } => {
             give_back_runs(&mut looked_at_again(core, *table), *table, runs);

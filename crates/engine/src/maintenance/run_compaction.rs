@@ -8,8 +8,9 @@ use drillcore_format::ids::{Lsn, TableId};
 
 use crate::maintenance::jobs::Job;
 use crate::maintenance::tiering::{Tiering, run_candidates};
-use crate::merge::compacted_run::compaction_bytes;
+use crate::merge::compacted_run::{compaction_bytes, total_bytes};
 use crate::pieces::run::Run;
+use crate::state::compaction::{Compaction, Stint};
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::run_demand::SEARCHES_MIN;
@@ -29,10 +30,11 @@ const INLINE_BYTES: u64 = 512 << 10;
 /// ... and beyond it up to this many times what the thread has just appended, so that lists stay short
 /// whatever the size of batches, at a cost in proportion to the append ...
 const INLINE_FACTOR: u64 = 10;
-/// ... or this many times, as long as that is no more than these bytes, while the table has more runs than this that may still be
+/// ... Larger ones it goes on with, for this many times what it has appended, while the table has more runs than this that may still be
 /// compacted: workers lag then, and each read searches all.
-const LAGGING_FACTOR: u64 = 40;
-const LAGGING_BYTES_MAX: u64 = 8 << 20;
+const HELPED_FACTOR: u64 = 8;
+/// ... if it makes a run of no more than this: whoever merges the last rows puts all together, which takes up to some 20 ms.
+const HELPED_BYTES_MAX: u64 = 64 << 20;
 const LAGGING_RUNS: usize = 12;
 /// Flushes start when runs fill this share of the budget.
 pub const FLUSH_START_SHARE: u64 = 2;
@@ -45,7 +47,8 @@ pub fn is_worth_compacting(
     largest: u64,
     largest_for_reads: u64,
 ) -> bool {
-    window_for_reads(table, visible, largest_for_reads).is_some()
+    !table.paused.is_empty()
+        || window_for_reads(table, visible, largest_for_reads).is_some()
         || table.flush_calls == 0
             && run_tiering(largest).pick(&run_candidates(&table.runs, visible)).is_some()
 }
@@ -60,15 +63,45 @@ pub fn compacted_run_bytes_max(memory_bytes: u64) -> u64 {
     (memory_bytes / COMPACTED_RUN_SHARE).min(COMPACTED_RUN_BYTES_MAX)
 }
 
-/// The largest run that a thread makes itself which has appended some bytes to a table, where workers make runs of `most` bytes. O(1) for
-/// small batches, else O(runs).
-pub fn largest_inline(table: &TableState, appended: u64, most: u64) -> u64 {
-    let usual = INLINE_BYTES.max(INLINE_FACTOR.saturating_mul(appended));
-    let larger = LAGGING_FACTOR.saturating_mul(appended).min(LAGGING_BYTES_MAX);
+/// The largest run that a thread makes itself at once which has appended some bytes to a table, where workers make runs of `most` bytes.
+pub fn largest_inline(appended: u64, most: u64) -> u64 {
+    INLINE_BYTES.max(INLINE_FACTOR.saturating_mul(appended)).min(most)
+}
+
+/// What a writer does of a larger compaction that has appended some bytes.
+pub fn helping(appended: u64) -> Stint {
+    Stint(HELPED_FACTOR.saturating_mul(appended))
+}
+
+/// Whether a table has so many runs that may still be compacted, where workers make runs of `most` bytes, that a writer helps. O(runs).
+fn lags(table: &TableState, most: u64) -> bool {
     // Those that a worker has count: reads search them until it is done. Larger ones are left to flushes.
     let may_be_joined = |slot: &&Slot<Run>| slot.piece.bytes() <= most / RUN_FANOUT as u64;
-    let lags = || table.runs.iter().filter(may_be_joined).count() > LAGGING_RUNS;
-    if larger > usual && lags() { larger.min(most) } else { usual.min(most) }
+    table.runs.iter().filter(may_be_joined).count() > LAGGING_RUNS
+}
+
+/// A compaction of a table that was paused, of runs of `largest` bytes together at most, unless these are about to be flushed.
+pub fn pick_paused(state: &mut State, id: TableId, largest: u64) -> Option<Job> {
+    let table = state.tables.get_mut(&id).filter(|table| table.flush_calls == 0)?;
+    let fits = |paused: &Compaction| total_bytes(&paused.runs) <= largest;
+    let at = table.paused.iter().position(fits)?;
+    Some(Job::CompactRuns { table: id, compaction: table.paused.remove(at) })
+}
+
+/// What a writer goes on with for a while, if its table lags: a compaction that was paused, or another of any size.
+pub fn pick_to_help(
+    core: &Core,
+    state: &mut State,
+    id: TableId,
+    visible: Lsn,
+    most: u64,
+) -> Option<Job> {
+    if !lags(state.tables.get(&id)?, most) {
+        return None;
+    }
+    let largest = most.min(HELPED_BYTES_MAX);
+    pick_paused(state, id, largest)
+        .or_else(|| pick_run_compaction(core, state, id, visible, largest))
 }
 
 /// Runs of one table that should become one run, if memory has room for what that takes.
@@ -150,6 +183,16 @@ pub fn pick_compaction_for_reads(
     Some(compaction(state, id, window, reserved))
 }
 
+/// Looks which tables rest.
+pub fn look_for_rest(state: &mut State, now: Instant) {
+    let newest = |table: &TableState| match &table.runs[..] {
+        [.., _, last] => Some(last.piece.lsns().last),
+        _ => None,
+    };
+    let State { resting, tables, .. } = state;
+    resting.look(now, |id| tables.get(&id).and_then(newest));
+}
+
 /// Runs of a table to which no rows come, so that later reads find few.
 pub fn pick_compaction_at_rest(
     core: &Core,
@@ -157,12 +200,6 @@ pub fn pick_compaction_at_rest(
     visible: Lsn,
     now: Instant,
 ) -> Option<Job> {
-    let newest = |table: &TableState| match &table.runs[..] {
-        [.., _, last] => Some(last.piece.lsns().last),
-        _ => None,
-    };
-    let State { resting, tables, .. } = state;
-    resting.look(now, |id| tables.get(&id).and_then(newest));
     while let Some(id) = state.resting.take() {
         // After a flush, tables are watched again.
         let Some(table) = state.tables.get(&id).filter(|table| table.flush_calls == 0) else {
@@ -172,6 +209,9 @@ pub fn pick_compaction_at_rest(
             // A commit takes long to reach the log.
             state.resting.watch(id);
             continue;
+        }
+        if !table.paused.is_empty() {
+            return pick_paused(state, id, u64::MAX);
         }
         let candidates = run_candidates(&table.runs, visible);
         let pick = |largest| run_tiering(largest).pick_at_rest(&candidates);
@@ -201,7 +241,7 @@ fn compaction(state: &mut State, id: TableId, window: Range<usize>, reserved: u6
     let table = state.tables.get_mut(&id).expect("the window is of its runs");
     let runs = take(&mut table.runs[window]);
     state.reserve(reserved);
-    Job::CompactRuns { table: id, runs, reserved }
+    Job::CompactRuns { table: id, compaction: Compaction { runs, reserved, begun: None } }
 }
 
 #[cfg(test)]

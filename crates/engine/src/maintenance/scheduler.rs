@@ -20,10 +20,13 @@ use crate::maintenance::jobs::{self, Job, MergeGroup, Picked};
 use crate::maintenance::merge_choice::{bytes_of, full_merge_groups, merge_groups, small_bytes};
 use crate::maintenance::room::{self, Spare};
 use crate::maintenance::run_compaction::{
-    FLUSH_START_SHARE, compacted_run_bytes_max, is_worth_compacting, largest_inline,
-    pick_compaction_at_rest, pick_compaction_for_reads, pick_run_compaction, room_for_reads,
+    FLUSH_START_SHARE, compacted_run_bytes_max, helping, is_worth_compacting, largest_inline,
+    look_for_rest, pick_compaction_at_rest, pick_compaction_for_reads, pick_paused,
+    pick_run_compaction, pick_to_help, room_for_reads,
 };
 use crate::maintenance::spilling::is_too_much_held;
+use crate::pieces::run::Run;
+use crate::state::compaction::Stint;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::levels::{hides_older, levels};
@@ -34,7 +37,8 @@ use crate::state::table_state::{Indexing, TableState};
 /// Flushes write this share of the budget at once.
 pub const FLUSH_SHARE: u64 = 4;
 
-/// Compacts small runs of tables, to which as many bytes were added, until the tiering of each is satisfied.
+/// Compacts small runs of tables, to which as many bytes were added, until the tiering of each is satisfied, and goes on with a larger
+/// one for a while where there are too many runs.
 pub fn compact_small_runs<'a>(
     core: &'a Core,
     mut state: MutexGuard<'a, State>,
@@ -43,14 +47,24 @@ pub fn compact_small_runs<'a>(
     let most = compacted_run_bytes_max(core.options.memory_bytes);
     let mut is_left_to_workers = false;
     for &(table, bytes) in appended {
+        // Recovery appends nothing. What it erases is lost to a compaction that it pauses.
+        let mut may_help = bytes > 0;
         loop {
             if state.holds > 0 || state.check_writable().is_err() {
                 return Ok(());
             }
             let visible = core.visible();
-            let largest = state.tables.get(&table).map_or(0, |of| largest_inline(of, bytes, most));
-            let choose =
-                |state: &mut State| pick_run_compaction(core, state, table, visible, largest);
+            let largest = largest_inline(bytes, most);
+            let mut stint = Stint::WHOLE;
+            let choose = |state: &mut State| {
+                let small = pick_run_compaction(core, state, table, visible, largest);
+                if small.is_some() || !may_help || is_one_free(core, state) {
+                    return small;
+                }
+                may_help = false;
+                stint = helping(bytes);
+                pick_to_help(core, state, table, visible, most)
+            };
             let job = match Picked::choose(core, state, choose) {
                 Ok(job) => job,
                 Err(unchanged) => {
@@ -59,7 +73,7 @@ pub fn compact_small_runs<'a>(
                     break;
                 }
             };
-            match job.run(&Interrupt::never(), &nothing, &Progress::default()) {
+            match job.run(&Interrupt::never(), &nothing, stint, &Progress::default()) {
                 // The rows that were appended are safe, and a database that ends meanwhile needs no compaction.
                 Err(error) if matches!(error.kind(), ErrorKind::Closed | ErrorKind::ReadOnly) => {
                     return Ok(());
@@ -83,13 +97,25 @@ fn is_for_workers(core: &Core, state: &State, table: TableId, visible: Lsn) -> b
     let needs_one = |table: &TableState| {
         let room = room_for_reads(core, state);
         table.deleted_much_in_memory()
-            || is_worth_compacting(table, visible, largest, largest.min(room))
+            || may_compact_more(core, state)
+                && is_worth_compacting(table, visible, largest, largest.min(room))
     };
     state.resting.is_unwatched()
         || is_memory_full(core, state)
         || is_too_much_held(core, state) && state.spilling.is_due(Instant::now())
         || is_log_full(core)
         || state.tables.get(&table).is_some_and(needs_one)
+}
+
+/// Whether one worker more may compact runs. Several would share the processors that writers leave, and each would hold its runs for
+/// longer, so one has other things to do, if there are several.
+fn may_compact_more(core: &Core, state: &State) -> bool {
+    state.workers_compacting < core.options.maintenance_threads.saturating_sub(1).max(1)
+}
+
+/// Whether a worker waits that may compact runs.
+fn is_one_free(core: &Core, state: &State) -> bool {
+    state.workers_waiting > 0 && may_compact_more(core, state)
 }
 
 /// Whether rows in memory have to be flushed for others to come.
@@ -158,7 +184,7 @@ fn flush_tables(
         state = match Picked::choose(core, state, choose) {
             Err(state) => core.wait_or_stop(state, interrupt)?,
             Ok(job) => {
-                let done = job.run(interrupt, &nothing, &Progress::default());
+                let done = job.run(interrupt, &nothing, Stint::WHOLE, &Progress::default());
                 done.inspect_err(|error| core.fail(error))?.or_error()?;
                 core.state()
             }
@@ -212,7 +238,7 @@ pub fn compact(core: &Core, interrupt: &Interrupt, progress: &Progress) -> Resul
                 // Workers may go on with what is newer.
                 drop(called);
                 progress.expect(rows_merged + rows + rows_to_come);
-                let done_now = job.run(interrupt, &nothing, progress);
+                let done_now = job.run(interrupt, &nothing, Stint::WHOLE, progress);
                 done = done_now.inspect_err(|error| core.fail(error))?.or_error();
                 rows_merged += rows;
                 progress.reach(rows_merged);
@@ -301,11 +327,14 @@ pub fn work(core: &Arc<Core>, duty: Duty, now_and_then: impl Fn(&Arc<Core>)) {
         let now = Instant::now();
         let choose = |state: &mut State| if is_idle { None } else { pick(core, state, duty, now) };
         state = match Picked::choose(core, state, choose) {
-            Err(state) => {
+            Err(mut state) => {
                 let expires = duty == Duty::Everything && state.expires();
                 let expiry = (expires && !state.closing).then_some(state.next_expiry);
                 let next_try = state.next_try(now).into_iter().chain(expiry).min();
-                core.wait_for_work(state, next_try.filter(|_| !is_idle))
+                state.workers_waiting += 1;
+                let mut state = core.wait_for_work(state, next_try.filter(|_| !is_idle));
+                state.workers_waiting -= 1;
+                state
             }
             Ok(job) => {
                 finish(core, job);
@@ -318,7 +347,14 @@ pub fn work(core: &Arc<Core>, duty: Duty, now_and_then: impl Fn(&Arc<Core>)) {
 /// Does a worker's job, and what is more urgent before it goes on.
 fn finish(core: &Core, job: Picked<'_>) {
     let urgent = |bytes| go_before(core, bytes);
-    match job.run(&Interrupt::never(), &urgent, &Progress::default()) {
+    let is_compaction = job.is_compaction();
+    let done = job.run(&Interrupt::never(), &urgent, Stint::WHOLE, &Progress::default());
+    if is_compaction {
+        core.state().workers_compacting -= 1;
+        // One that may compact now may wait.
+        core.wake_workers();
+    }
+    match done {
         // Readers may have moved on.
         Ok(_) => core.removals.sweep(),
         Err(error) => core.fail(&error),
@@ -390,18 +426,11 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
     if let Some(job) = much_deleted.and_then(|id| pick_flush(state, id, visible, u64::MAX)) {
         return Some(job);
     }
-    let compacted_bytes = compacted_run_bytes_max(core.options.memory_bytes);
-    for &table in &tables {
-        if let Some(job) = pick_run_compaction(core, state, table, visible, compacted_bytes) {
-            return Some(job);
-        }
-    }
-    for &table in &tables {
-        if let Some(job) = pick_compaction_for_reads(core, state, table, visible) {
-            return Some(job);
-        }
-    }
-    if let Some(job) = pick_compaction_at_rest(core, state, visible, now) {
+    look_for_rest(state, now);
+    if may_compact_more(core, state)
+        && let Some(job) = pick_compaction(core, state, &tables, visible, now)
+    {
+        state.workers_compacting += 1;
         return Some(job);
     }
     let largest = duty.largest_merge();
@@ -420,6 +449,33 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
         leave_alone(core, state, tables, visible, now);
     }
     job
+}
+
+/// A compaction of runs: one that was paused, else what keeps lists short, then what reads ask for, then what has time.
+fn pick_compaction(
+    core: &Core,
+    state: &mut State,
+    tables: &BTreeSet<TableId>,
+    visible: Lsn,
+    now: Instant,
+) -> Option<Job> {
+    let most = compacted_run_bytes_max(core.options.memory_bytes);
+    if let Some(job) = tables.iter().find_map(|&table| pick_paused(state, table, u64::MAX)) {
+        return Some(job);
+    }
+    let mut of_tables = tables.iter();
+    if let Some(job) =
+        of_tables.find_map(|&table| pick_run_compaction(core, state, table, visible, most))
+    {
+        return Some(job);
+    }
+    let mut of_tables = tables.iter();
+    if let Some(job) =
+        of_tables.find_map(|&table| pick_compaction_for_reads(core, state, table, visible))
+    {
+        return Some(job);
+    }
+    pick_compaction_at_rest(core, state, visible, now)
 }
 
 /// Has workers look at tables for which there is nothing to do no more, until they change; but for those of which something is put
@@ -458,22 +514,24 @@ fn is_due(put_off: &Option<PutOff>, now: Instant) -> bool {
 /// runs reach the disk in commit order. Without runs, what was erased and the manifest does not say.
 pub fn pick_flush(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64) -> Option<Job> {
     let table = state.tables.get_mut(&id)?;
+    let is_paused = |run: &Arc<Run>| table.paused.iter().any(|paused| paused.has(run));
     let mut bytes = 0;
-    let free = table
-        .runs
-        .iter()
-        .take_while(|slot| {
-            let fits = !slot.taken && slot.piece.lsns().last <= visible && bytes < chunk_bytes;
-            bytes += slot.piece.bytes();
-            fits
-        })
-        .count();
-    let runs = take(&mut table.runs[..free]);
+    let wanted = table.runs.iter().take_while(|slot| {
+        let is_free = !slot.taken || is_paused(&slot.piece);
+        let fits = is_free && slot.piece.lsns().last <= visible && bytes < chunk_bytes;
+        bytes += slot.piece.bytes();
+        fits
+    });
+    let wanted: Vec<Arc<Run>> = wanted.map(|slot| slot.piece.clone()).collect();
     let is_oldest = table.segments.is_empty();
-    if runs.is_empty() && table.unnoted.since().is_none() {
+    if wanted.is_empty() && table.unnoted.since().is_none() {
         return None;
     }
-    Some(Job::Flush { table: id, runs, is_oldest })
+    // What would be made of these runs is not worth the wait.
+    let given_up = state.give_up_paused(id, |paused| wanted.iter().any(|run| paused.has(run)));
+    let table = state.tables.get_mut(&id).expect("it was there above");
+    let runs = take(&mut table.runs[..wanted.len()]);
+    Some(Job::Flush { table: id, runs, is_oldest, given_up })
 }
 
 /// Segments of one table, of `largest` bytes at most, that should be merged, and fit on the disk once more. If they do not,

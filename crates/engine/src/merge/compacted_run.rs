@@ -10,7 +10,7 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::texts_by_code::{are_one, is_by_code, texts_of};
 
 use crate::error::Result;
-use crate::merge::carried_liveness::CarriedLiveness;
+use crate::merge::carried_liveness::{CarriedLiveness, CarryingSource};
 use crate::merge::disjoint::disjoint_groups;
 use crate::merge::merger::{Direction, Merger, PICK_BYTES};
 use crate::merge::piece_source::PieceSource;
@@ -20,17 +20,20 @@ use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::run::{Run, UncommittedRun};
 use crate::policy::table_policy::TablePolicy;
 
-/// Rows of a rollup table that are combined at once in memory.
-const COMBINED_ROWS: usize = 1 << 14;
+/// Rows that are merged at once: a moment's work, ...
+const BATCH_ROWS: usize = 1 << 14;
+/// ... unless no more than these are merged, without being combined. Then no row is copied twice.
+const ONE_BATCH_ROWS: u64 = 1 << 16;
 
 /// The bytes of memory that [`compacted`] takes beside those of the runs, until it is done. O(runs * (log runs + columns)).
 pub fn compaction_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
     let codes = coding_bytes(layout, runs) + text_coding_bytes(layout, runs);
     let copy = total_bytes(runs) + codes + widening_bytes(layout, runs);
     let ends: Vec<_> = runs.iter().map(|run| run.key_ends()).collect();
-    copy + match Copying::of(layout, &disjoint_groups(&ends), runs.len()) {
+    let rows = runs.iter().map(|run| run.rows()).sum();
+    copy + match Copying::of(layout, &disjoint_groups(&ends), runs.len(), rows) {
         Copying::Behind => 0,
-        Copying::ByPlaces => runs.iter().map(|run| run.rows()).sum::<u64>() * PICK_BYTES as u64,
+        Copying::ByPlaces => rows * PICK_BYTES as u64,
         Copying::InBatches => total_bytes(runs),
     }
 }
@@ -40,19 +43,20 @@ pub fn compaction_bytes(layout: &Layout, runs: &[Arc<Run>]) -> u64 {
 enum Copying {
     /// No keys overlap: one run behind the other, as they are held.
     Behind,
-    /// Once, by their places in the order of the keys.
+    /// Once, by their places in the order of the keys, as they are few.
     ByPlaces,
-    /// Where rows may be combined: in batches, each in the narrowest types for it, and these together.
+    /// In batches, each in the narrowest types for it, and these together.
     InBatches,
 }
 
 impl Copying {
     /// That of some runs, which are in `groups` of those that overlap.
-    fn of(layout: &Layout, groups: &[Vec<usize>], runs: usize) -> Copying {
+    fn of(layout: &Layout, groups: &[Vec<usize>], runs: usize, rows: u64) -> Copying {
         match TablePolicy::of(layout).combines() {
             true => Copying::InBatches,
             false if groups.len() == runs => Copying::Behind,
-            false => Copying::ByPlaces,
+            false if rows <= ONE_BATCH_ROWS => Copying::ByPlaces,
+            false => Copying::InBatches,
         }
     }
 }
@@ -172,6 +176,106 @@ fn held_alike(layout: &Layout, runs: &[Piece]) -> HeldAlike {
     HeldAlike { runs: alike.collect(), codes, all }
 }
 
+/// Several neighbouring runs that are becoming one, a batch of rows at a time. Any thread may go on with it.
+pub struct RunMerge {
+    layout: Layout,
+    lsns: LsnRange,
+    /// What codes in keys stand for.
+    codes: Option<Arc<KeyCodes>>,
+    carried: CarriedLiveness,
+    /// How many rows there are, if all are merged at once.
+    one_batch: Option<usize>,
+    /// What is still to come, in the order of the keys, the last first.
+    rest: Vec<Stretch>,
+    merger: Option<Merger<CarryingSource>>,
+    /// The rows so far.
+    parts: Vec<Rows>,
+}
+
+/// Rows of runs whose keys overlap no others.
+enum Stretch {
+    /// Those of one run, as they are held.
+    AsHeld(Rows),
+    Merged(Vec<CarryingSource>),
+}
+
+impl RunMerge {
+    /// Brings the runs into one form. O(bytes of keys and texts) of those that are by other codes.
+    pub fn begin(layout: &Layout, runs: &[Piece]) -> RunMerge {
+        let lsns = runs.iter().map(Piece::lsns).reduce(LsnRange::join);
+        // What is compacted is less than an array can hold, as it is held.
+        let HeldAlike { runs, codes, all } = held_alike(layout, runs);
+        let source = |run: &Piece| {
+            PieceSource::whole(run.clone(), all.clone(), Direction::Forward).in_held_types()
+        };
+        let sources = runs.iter().map(source).enumerate();
+        let (carried, sources) = CarriedLiveness::of(layout, &runs, sources);
+        let mut sources: Vec<Option<_>> = sources.into_iter().map(Some).collect();
+        let mut take = |run: usize| sources[run].take().expect("a run is read once");
+        let ends: Vec<_> = runs.iter().map(Piece::key_ends).collect();
+        let groups = disjoint_groups(&ends);
+        let rows = runs.iter().map(Piece::rows).sum();
+        let copying = Copying::of(layout, &groups, runs.len(), rows);
+        let is_one_batch = copying == Copying::ByPlaces;
+        let groups = if is_one_batch { vec![(0..runs.len()).collect()] } else { groups };
+        let stretch = |group: Vec<usize>| match (&group[..], runs[group[0]].run()) {
+            ([alone], Some(run)) if runs[*alone].erased.is_none() && carried.is_nothing() => {
+                Stretch::AsHeld(run.held(&all))
+            }
+            _ => Stretch::Merged(group.into_iter().map(&mut take).collect()),
+        };
+        let rest = groups.into_iter().rev().map(stretch).collect();
+        let (layout, lsns) = (layout.clone(), lsns.expect("at least one run"));
+        let one_batch = is_one_batch.then_some(rows as usize);
+        RunMerge { layout, lsns, codes, carried, one_batch, rest, merger: None, parts: Vec::new() }
+    }
+
+    /// Goes on by one batch of rows, and says how many bytes they take; `None` once all rows are merged.
+    pub fn go_on(&mut self) -> Result<Option<u64>> {
+        loop {
+            if let Some(merger) = &mut self.merger {
+                if let Some(rows) = merger.next_rows()? {
+                    let rows = self.carried.take(rows).narrowed();
+                    let bytes = rows.allocated_bytes() as u64;
+                    self.parts.push(rows);
+                    return Ok(Some(bytes));
+                }
+                self.merger = None;
+            }
+            match self.rest.pop() {
+                None => return Ok(None),
+                Some(Stretch::AsHeld(rows)) => self.parts.push(rows),
+                Some(Stretch::Merged(sources)) => {
+                    let fold = TablePolicy::of(&self.layout).fold();
+                    let merger = Merger::new(sources, Direction::Forward, fold, BATCH_ROWS)?;
+                    self.merger = Some(match self.one_batch {
+                        Some(rows) => merger.in_one_batch(rows),
+                        None => merger,
+                    });
+                }
+            }
+        }
+    }
+
+    /// The run, once all rows are merged; none if all of them were erased. O(rows).
+    pub fn finish(self, meter: &MemoryMeter, examined: &RowsExamined) -> Result<Option<Piece>> {
+        let RunMerge { layout, lsns, codes, carried, one_batch, mut parts, .. } = self;
+        let rows = match one_batch {
+            _ if parts.is_empty() => return Ok(None),
+            // Its arrays are as long as its rows.
+            Some(_) => parts.pop().expect("it is one batch"),
+            None => Rows::concat(parts),
+        };
+        let rows = rows.with_keys(rows.keys().clone(), codes);
+        let rows = rows.with_settled_codes(layout.key_types());
+        let rows = TablePolicy::of(&layout).settled(rows);
+        let run = UncommittedRun::new(&layout, rows, meter, examined)?.commit(lsns);
+        let piece = Piece::from(run);
+        carried.finish(meter).into_iter().for_each(|liveness| piece.liveness.note(liveness));
+        Ok(Some(piece))
+    }
+}
+
 /// One run with the rows of several neighbours; none if all of them were erased.
 pub fn compacted(
     layout: &Layout,
@@ -179,61 +283,9 @@ pub fn compacted(
     meter: &MemoryMeter,
     examined: &RowsExamined,
 ) -> Result<Option<Piece>> {
-    let lsns = runs.iter().map(Piece::lsns).reduce(LsnRange::join).expect("at least one run");
-    // What is compacted is less than an array can hold, as it is held.
-    let HeldAlike { runs, codes, all } = held_alike(layout, runs);
-    let runs = &*runs;
-    let fold = TablePolicy::of(layout).fold();
-    let source = |run: &Piece| {
-        PieceSource::whole(run.clone(), all.clone(), Direction::Forward).in_held_types()
-    };
-    let sources = runs.iter().map(source).enumerate();
-    let (mut carried, sources) = CarriedLiveness::of(layout, runs, sources);
-    let mut sources: Vec<Option<_>> = sources.into_iter().map(Some).collect();
-    let mut take = |run: usize| sources[run].take().expect("a run is read once");
-    let ends: Vec<_> = runs.iter().map(Piece::key_ends).collect();
-    let groups = disjoint_groups(&ends);
-    let is_one_batch = Copying::of(layout, &groups, runs.len()) == Copying::ByPlaces;
-    let mut parts = Vec::new();
-    if is_one_batch {
-        let rows_max = runs.iter().map(Piece::rows).sum::<u64>() as usize;
-        let sources = (0..runs.len()).map(take).collect();
-        let merger = Merger::new(sources, Direction::Forward, fold, rows_max)?;
-        let mut merger = merger.in_one_batch(rows_max);
-        parts.extend(merger.next_rows()?.map(|rows| carried.take(rows)));
-        assert!(merger.next_rows()?.is_none(), "a compacted run is one batch");
-    } else {
-        for group in groups {
-            match (&group[..], runs[group[0]].run()) {
-                ([alone], Some(run)) if runs[*alone].erased.is_none() && carried.is_nothing() => {
-                    parts.push(run.held(&all));
-                }
-                _ => {
-                    let sources = group.into_iter().map(&mut take).collect();
-                    let mut merger =
-                        Merger::new(sources, Direction::Forward, fold.clone(), COMBINED_ROWS)?;
-                    while let Some(rows) = merger.next_rows()? {
-                        parts.push(carried.take(rows).narrowed());
-                    }
-                }
-            }
-        }
-    }
-    let rows = match parts.pop() {
-        None => return Ok(None),
-        // Its arrays are as long as its rows.
-        Some(rows) if is_one_batch => rows,
-        Some(last) => {
-            parts.push(last);
-            Rows::concat(parts)
-        }
-    };
-    let rows = rows.with_keys(rows.keys().clone(), codes).with_settled_codes(layout.key_types());
-    let rows = TablePolicy::of(layout).settled(rows);
-    let run = UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns);
-    let piece = Piece::from(run);
-    carried.finish(meter).into_iter().for_each(|liveness| piece.liveness.note(liveness));
-    Ok(Some(piece))
+    let mut merge = RunMerge::begin(layout, runs);
+    while merge.go_on()?.is_some() {}
+    merge.finish(meter, examined)
 }
 
 pub fn total_bytes(runs: &[Arc<Run>]) -> u64 {
@@ -242,6 +294,8 @@ pub fn total_bytes(runs: &[Arc<Run>]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
     use arrow_array::{Int64Array, RecordBatch};
     use arrow_schema::{Field, Schema};
     use drillcore_format::ids::{Lsn, LsnRange};
@@ -272,5 +326,40 @@ mod tests {
         let one = compacted(&layout, &pieces, &meter, &examined).unwrap().unwrap();
         let bytes = one.run().unwrap().bytes() + rows * PICK_BYTES as u64;
         assert!((narrow..=reserved).contains(&bytes), "{bytes} of {reserved}");
+    }
+
+    #[test]
+    fn many_rows_are_compacted_in_batches_within_what_is_reserved() {
+        let fields = ["id", "n"].map(|name| Field::new(name, DataType::Int64, false));
+        let columns = Arc::new(Schema::new(fields.to_vec()));
+        let layout = Layout::new(&TableSchema::new(columns.clone(), vec![0]));
+        let (meter, examined) = (MemoryMeter::default(), RowsExamined::default());
+        // Of one batch all numbers are small, of others not.
+        let run_of = |lsn: u64| {
+            let ids: Vec<i64> = (0..20_000).map(|row| row * 4 + lsn as i64 % 4).collect();
+            let numbers = ids.iter().map(|id| if id % 7 == 0 { id * id } else { id % 5 });
+            let numbers = Arc::new(Int64Array::from_iter_values(numbers)) as ArrayRef;
+            let arrays = vec![Arc::new(Int64Array::from(ids)) as ArrayRef, numbers];
+            let rows = layout.encode(&RecordBatch::try_new(columns.clone(), arrays).unwrap());
+            let run = UncommittedRun::new(&layout, rows, &meter, &examined).unwrap();
+            run.commit(LsnRange { first: Lsn(lsn), last: Lsn(lsn) })
+        };
+        let runs: Vec<_> = (1..=4).map(run_of).collect();
+        let reserved = compaction_bytes(&layout, &runs);
+        let pieces: Vec<Piece> = runs.into_iter().map(Piece::from).collect();
+        let mut merge = RunMerge::begin(&layout, &pieces);
+        let mut batches = Vec::new();
+        while let Some(bytes) = merge.go_on().unwrap() {
+            batches.push(bytes);
+        }
+        assert_eq!(batches.len(), 80_000_usize.div_ceil(BATCH_ROWS));
+        let one = merge.finish(&meter, &examined).unwrap().unwrap();
+        let run = one.run().unwrap();
+        assert!(run.bytes() + batches.iter().sum::<u64>() <= reserved, "{batches:?} of {reserved}");
+        let rows = layout.decode(run.held_rows(), &[0, 1]).unwrap();
+        let numbers = |column: usize| rows.column(column).as_primitive::<Int64Type>().values();
+        assert!(numbers(0).iter().copied().eq(0..80_000));
+        let is_right = |(&id, &n): (&i64, &i64)| n == if id % 7 == 0 { id * id } else { id % 5 };
+        assert!(numbers(0).iter().zip(numbers(1)).all(is_right));
     }
 }

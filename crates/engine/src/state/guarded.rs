@@ -14,10 +14,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
 use crate::select::read_memory::ReadMemory;
+use crate::state::compaction::Compaction;
 use crate::state::newest_version::{NewestVersion, OldestSnapshot, Replaced, ShownVersion};
 use crate::state::positions::Positions;
 use crate::state::put_off::PutOff;
 use crate::state::resting::Resting;
+use crate::state::slots::release;
 use crate::state::spilling::{Held, Spilling};
 use crate::state::table_state::TableState;
 use crate::state::version::{TableVersion, Version};
@@ -63,6 +65,10 @@ pub struct State {
     pub worklist: Worklist,
     pub resting: Resting,
     pub spilling: Spilling,
+    /// How many workers wait for something to do.
+    pub workers_waiting: usize,
+    /// How many compact runs.
+    pub workers_compacting: usize,
     /// Commits that wait for memory.
     pub waiting_for_memory: u32,
     pub work: Arc<WorkSignal>,
@@ -104,6 +110,8 @@ impl State {
             worklist: Worklist::default(),
             resting: Resting::default(),
             spilling: Spilling::default(),
+            workers_waiting: 0,
+            workers_compacting: 0,
             waiting_for_memory: 0,
             work: Arc::default(),
             reads,
@@ -212,7 +220,10 @@ impl State {
         let of_tables: Vec<_> = self
             .tables
             .values_mut()
-            .map(|table| (std::mem::take(&mut table.segments), std::mem::take(&mut table.runs)))
+            .map(|table| {
+                let paused = std::mem::take(&mut table.paused);
+                (std::mem::take(&mut table.segments), std::mem::take(&mut table.runs), paused)
+            })
             .collect();
         (of_tables, std::mem::take(&mut self.named), self.newest.take())
     }
@@ -310,6 +321,28 @@ impl State {
     pub fn is_expiry_due(&self, now: Instant) -> bool {
         let is_free = self.holds == 0 && self.check_writable().is_ok();
         is_free && self.expires() && self.next_expiry <= now
+    }
+
+    /// Gives up compactions of a table that were paused, of runs that `chosen` says: these are in play again. What it returns is
+    /// dropped without the lock.
+    pub fn give_up_paused(
+        &mut self,
+        id: TableId,
+        chosen: impl Fn(&Compaction) -> bool,
+    ) -> Vec<Compaction> {
+        let Some(table) = self.tables.get_mut(&id) else { return Vec::new() };
+        let given_up: Vec<Compaction> =
+            table.paused.extract_if(.., |paused| chosen(paused)).collect();
+        for compaction in &given_up {
+            release(&mut table.runs, &compaction.runs);
+            self.buffered_bytes -= compaction.reserved;
+            self.reserved_bytes -= compaction.reserved;
+        }
+        if !given_up.is_empty() {
+            self.worklist.add(id);
+            self.resting.watch(id);
+        }
+        given_up
     }
 
     /// Whether rows of some table expire.

@@ -8,6 +8,7 @@ pub mod erasing;
 pub mod expiring;
 pub mod put_off;
 pub mod slots;
+pub mod compaction;
 pub mod levels;
 pub mod work_signal;
 pub mod underway;

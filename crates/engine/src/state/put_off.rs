@@ -27,13 +27,15 @@ pub enum Done {
     PutOff(Error),
     /// It ended without a result, for something more urgent. Nothing has changed.
     GaveWay,
+    /// It is half done, and any thread may go on with it.
+    Paused,
 }
 
 impl Done {
     /// An error for a caller who wants it done now.
     pub fn or_error(self) -> Result<()> {
         match self {
-            Done::Installed | Done::GaveWay => Ok(()),
+            Done::Installed | Done::GaveWay | Done::Paused => Ok(()),
             Done::PutOff(why) => Err(why),
         }
     }

@@ -18,6 +18,7 @@ use crate::pieces::piece::{Piece, SortedArray};
 use crate::pieces::run::Run;
 use crate::policy::batch_coder::BatchCoder;
 use crate::select::read_memory::ReadMemory;
+use crate::state::compaction::Compaction;
 use crate::state::erasures::{Erasures, Unnoted};
 use crate::state::expiring::Expiring;
 use crate::state::levels::levels;
@@ -41,6 +42,8 @@ pub struct TableState {
     /// Of the segments, what is being merged.
     pub merging: Vec<Arc<Merging>>,
     pub runs: Vec<Slot<Run>>,
+    /// Compactions of some of them that stopped half way.
+    pub paused: Vec<Compaction>,
     /// Of the segments, those whose postings are being written.
     pub indexing: Vec<Indexing>,
     /// Nothing has changed since no segment lacked postings.
@@ -113,6 +116,7 @@ impl TableState {
             levels: 0,
             merging: Vec::new(),
             runs: Vec::new(),
+            paused: Vec::new(),
             indexing: Vec::new(),
             is_indexed: false,
             index_fault: None,

@@ -66,6 +66,14 @@ fn reshape(
             if to.stored == entry.schema.stored || entry.erasures.is_empty() {
                 break;
             }
+            // Also what it began from knows of them then, or nothing is made of it.
+            let given_up = state.give_up_paused(table, |_| true);
+            if !given_up.is_empty() {
+                drop(state);
+                drop(given_up);
+                state = core.state();
+                continue;
+            }
             state = core.wait_or_stop(state, interrupt)?;
         }
     }

@@ -36,6 +36,7 @@ use crate::pieces::run::UncommittedRun;
 use crate::select::key_range::KeyRange;
 use crate::select::read_memory::ReadMemory;
 use crate::select::selection::Question;
+use crate::state::compaction::Stint;
 use crate::state::core::Core;
 use crate::state::erasing::erased_by;
 use crate::state::guarded::State;
@@ -451,10 +452,10 @@ fn make_room(core: &Core) -> Result<()> {
             pick_flush(state, largest?, visible, core.options.memory_bytes / 4)
         };
         match Picked::choose(core, core.state(), of_largest) {
-            Ok(job) => {
-                job.run(&core.options.interrupt, &|_| (), &Progress::default())?.or_error()?
-            }
-            Err(_nothing_to_flush) => return Ok(()),
+            Ok(job) => job
+                .run(&core.options.interrupt, &|_| (), Stint::WHOLE, &Progress::default())?
+                .or_error()?,
+            Err(_nothing_to_flush) => break,
         }
     }
     Ok(())
