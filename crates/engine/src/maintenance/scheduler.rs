@@ -45,6 +45,9 @@ pub fn compact_small_runs<'a>(
     appended: &[(TableId, u64)],
 ) -> Result<()> {
     let most = compacted_run_bytes_max(core.options.memory_bytes);
+    // Dropped once the state is unlocked.
+    let _free = state.retired.take_small();
+    let mut state = state;
     let mut is_left_to_workers = false;
     for &(table, bytes) in appended {
         // Recovery appends nothing. What it erases is lost to a compaction that it pauses.
@@ -323,6 +326,12 @@ pub fn work(core: &Arc<Core>, duty: Duty, now_and_then: impl Fn(&Arc<Core>)) {
             state = core.state();
             continue;
         }
+        if state.retired.has_free() {
+            drop(state);
+            free_retired(core);
+            state = core.state();
+            continue;
+        }
         let is_idle = state.holds > 0 || state.failure.is_some();
         let now = Instant::now();
         let choose = |state: &mut State| if is_idle { None } else { pick(core, state, duty, now) };
@@ -331,8 +340,10 @@ pub fn work(core: &Arc<Core>, duty: Duty, now_and_then: impl Fn(&Arc<Core>)) {
                 let expires = duty == Duty::Everything && state.expires();
                 let expiry = (expires && !state.closing).then_some(state.next_expiry);
                 let next_try = state.next_try(now).into_iter().chain(expiry).min();
+                let next_try =
+                    next_try.filter(|_| !is_idle).into_iter().chain(state.retired.until());
                 state.workers_waiting += 1;
-                let mut state = core.wait_for_work(state, next_try.filter(|_| !is_idle));
+                let mut state = core.wait_for_work(state, next_try.min());
                 state.workers_waiting -= 1;
                 state
             }
@@ -363,6 +374,7 @@ fn finish(core: &Core, job: Picked<'_>) {
 
 /// Does what should not wait for a job over `bytes`, until there is no more of it.
 fn go_before(core: &Core, bytes: u64) {
+    free_retired(core);
     loop {
         let state = core.state();
         if state.closed || state.holds > 0 || state.failure.is_some() {
@@ -375,6 +387,13 @@ fn go_before(core: &Core, bytes: u64) {
             Err(_nothing_to_do) => return,
         }
     }
+}
+
+/// Frees runs that have left their tables.
+fn free_retired(core: &Core) {
+    let free = core.state().retired.take_free();
+    // With a run that was spilled goes its file.
+    core.removals.in_one_sweep(|| drop(free));
 }
 
 /// For calls whose threads do nothing else.

@@ -44,7 +44,7 @@ pub fn is_too_much_held(core: &Core, state: &State) -> bool {
 
 /// Writes runs that have left their tables, the largest first, and has what holds them go on with the files.
 pub fn spill(core: &Core) -> Result<Done> {
-    let held = core.state().held();
+    let held = held_by_snapshots(core);
     let done = write_runs(core, &held, worth_bytes(core), core.options.memory_bytes / JOB_SHARE);
     let_go(core, &held);
     // Before it is looked what there is left.
@@ -64,10 +64,17 @@ pub fn spill(core: &Core) -> Result<Done> {
 
 /// Writes all runs that have left their tables, however few and short they are.
 pub fn spill_all(core: &Core) -> Result<()> {
-    let held = core.state().held();
+    let held = held_by_snapshots(core);
     let (done, _) = write_runs(core, &held, 0, u64::MAX)?;
     let_go(core, &held);
     done.or_error()
+}
+
+/// What snapshots hold, and not only the database for a moment.
+fn held_by_snapshots(core: &Core) -> Held {
+    let retired = core.state().retired.take_all();
+    drop(retired);
+    core.state().held()
 }
 
 fn let_go(core: &Core, held: &Held) {

@@ -180,9 +180,9 @@ impl Core {
         half.saturating_sub(others).max(SET_LIST_BYTES_MIN)
     }
 
-    /// The bytes of rows in memory that no table has any more, as snapshots hold them.
+    /// The bytes of rows in memory that no table has any more, as snapshots hold them. What is about to be freed does not count.
     pub fn held_row_bytes(&self, state: &State) -> u64 {
-        self.meter.row_bytes().saturating_sub(state.row_bytes())
+        self.meter.row_bytes().saturating_sub(state.row_bytes() + state.retired.free_bytes())
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {

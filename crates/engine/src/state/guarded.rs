@@ -19,6 +19,7 @@ use crate::state::newest_version::{NewestVersion, OldestSnapshot, Replaced, Show
 use crate::state::positions::Positions;
 use crate::state::put_off::PutOff;
 use crate::state::resting::Resting;
+use crate::state::retired::Retired;
 use crate::state::slots::release;
 use crate::state::spilling::{Held, Spilling};
 use crate::state::table_state::TableState;
@@ -65,6 +66,7 @@ pub struct State {
     pub worklist: Worklist,
     pub resting: Resting,
     pub spilling: Spilling,
+    pub retired: Retired,
     /// How many workers wait for something to do.
     pub workers_waiting: usize,
     /// How many compact runs.
@@ -110,6 +112,7 @@ impl State {
             worklist: Worklist::default(),
             resting: Resting::default(),
             spilling: Spilling::default(),
+            retired: Retired::default(),
             workers_waiting: 0,
             workers_compacting: 0,
             waiting_for_memory: 0,
@@ -225,7 +228,7 @@ impl State {
                 (std::mem::take(&mut table.segments), std::mem::take(&mut table.runs), paused)
             })
             .collect();
-        (of_tables, std::mem::take(&mut self.named), self.newest.take())
+        (of_tables, self.retired.take_all(), std::mem::take(&mut self.named), self.newest.take())
     }
 
     /// To be called after any change to a table's pieces. Returns what snapshots showed of the table until then, for the caller
@@ -233,7 +236,8 @@ impl State {
     #[must_use = "what is no longer shown is dropped once the state is unlocked"]
     pub fn changed(&mut self, table: TableId) -> Option<Arc<TableVersion>> {
         self.worklist.add(table);
-        if self.tables.get(&table).is_some_and(|table| table.runs.len() > 1) {
+        let has_several = self.tables.get(&table).is_some_and(|table| table.runs.len() > 1);
+        if has_several || !self.retired.is_empty() {
             self.resting.watch(table);
         }
         self.newest.changed(table)
@@ -379,6 +383,7 @@ impl State {
     /// Notes runs that have left their table, as they may still be held.
     pub fn note_left(&mut self, table: TableId, runs: &[Arc<Run>]) {
         self.newest.note_left(table, runs);
+        self.retired.add(runs);
     }
 
     /// What is held of tables as they are or were. O(what is held).

@@ -21,6 +21,7 @@ pub mod worklist;
 pub mod resting;
 pub mod spilling;
 pub mod newest_version;
+pub mod retired;
 pub mod guarded;
 #[cfg(feature = "shuttle")]
 pub mod publication_fault;

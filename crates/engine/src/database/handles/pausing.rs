@@ -147,6 +147,26 @@ fn closing_writes_out_the_runs_of_a_paused_compaction() {
     assert_eq!(ids(&db), (0..RUNS * ROWS_OF_RUN).collect::<Vec<i64>>());
 }
 
+/// Else the last read that holds a run frees its memory.
+#[test]
+fn runs_that_were_compacted_are_held_for_a_moment() {
+    let (db, hold) = with_runs(&Arc::default(), Durability::Os);
+    let core = db.core().unwrap();
+    let snapshot = db.table("t").unwrap().snapshot().unwrap();
+    assert!(matches!(compact(core, Stint::WHOLE), Done::Installed));
+    let held = core.meter.row_bytes();
+    drop(snapshot);
+    // The newest version is made anew, and lets go of the runs.
+    assert_eq!(ids(&db).len() as i64, RUNS * ROWS_OF_RUN);
+    assert_eq!(core.meter.row_bytes(), held, "no read has freed them");
+    drop(hold);
+    let since = std::time::Instant::now();
+    while core.meter.row_bytes() > held * 2 / 3 {
+        assert!(since.elapsed().as_secs() < 20, "a worker frees them");
+        std::thread::yield_now();
+    }
+}
+
 /// The workers' turn is taken, so all is up to the writer.
 #[test]
 fn a_writer_of_a_table_that_lags_goes_on_with_compactions_bit_by_bit() {

@@ -458,5 +458,8 @@ fn make_room(core: &Core) -> Result<()> {
             Err(_nothing_to_flush) => break,
         }
     }
+    // No worker does yet.
+    let retired = core.state().retired.take_all();
+    drop(retired);
     Ok(())
 }
