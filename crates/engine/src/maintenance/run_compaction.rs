@@ -28,14 +28,14 @@ const COMPACTED_RUN_BYTES_MAX: u64 = 1 << 30;
 /// Runs up to this size are made by the appending thread itself: a millisecond or two of work ...
 const INLINE_BYTES: u64 = 512 << 10;
 /// ... and beyond it up to this many times what the thread has just appended, so that lists stay short
-/// whatever the size of batches, at a cost in proportion to the append ...
+/// whatever the size of batches, at a cost in proportion to the append.
 const INLINE_FACTOR: u64 = 10;
-/// ... Larger ones it goes on with, for this many times what it has appended, while the table has more runs than this that may still be
-/// compacted: workers lag then, and each read searches all.
-const HELPED_FACTOR: u64 = 8;
-/// ... if it makes a run of no more than this: whoever merges the last rows puts all together, which takes up to some 20 ms.
-const HELPED_BYTES_MAX: u64 = 64 << 20;
+/// With more runs than this that may still be compacted, workers lag, and each read searches all: the appending thread helps.
 const LAGGING_RUNS: usize = 12;
+/// It then merges this many times what it has appended, of a larger compaction ...
+const HELPED_FACTOR: u64 = 8;
+/// ... of this size at most: the thread that merges the last rows also puts all together, which takes about 20 ms.
+const HELPED_BYTES_MAX: u64 = 64 << 20;
 /// Flushes start when runs fill this share of the budget.
 pub const FLUSH_START_SHARE: u64 = 2;
 
@@ -68,12 +68,12 @@ pub fn largest_inline(appended: u64, most: u64) -> u64 {
     INLINE_BYTES.max(INLINE_FACTOR.saturating_mul(appended)).min(most)
 }
 
-/// What a writer does of a larger compaction that has appended some bytes.
+/// How much of a larger compaction a writer does that has appended some bytes.
 pub fn helping(appended: u64) -> Stint {
     Stint(HELPED_FACTOR.saturating_mul(appended))
 }
 
-/// Whether a table has so many runs that may still be compacted, where workers make runs of `most` bytes, that a writer helps. O(runs).
+/// Whether a table has more than [`LAGGING_RUNS`] that may still be compacted, where workers make runs of `most` bytes. O(runs).
 fn lags(table: &TableState, most: u64) -> bool {
     // Those that a worker has count: reads search them until it is done. Larger ones are left to flushes.
     let may_be_joined = |slot: &&Slot<Run>| slot.piece.bytes() <= most / RUN_FANOUT as u64;
@@ -88,7 +88,7 @@ pub fn pick_paused(state: &mut State, id: TableId, largest: u64) -> Option<Job> 
     Some(Job::CompactRuns { table: id, compaction: table.paused.remove(at) })
 }
 
-/// What a writer goes on with for a while, if its table lags: a compaction that was paused, or another of any size.
+/// What a writer helps with if its table lags: a compaction that was paused, or else a new one, of [`HELPED_BYTES_MAX`] at most.
 pub fn pick_to_help(
     core: &Core,
     state: &mut State,

@@ -66,7 +66,7 @@ fn reshape(
             if to.stored == entry.schema.stored || entry.erasures.is_empty() {
                 break;
             }
-            // Also what it began from knows of them then, or nothing is made of it.
+            // Erasures are remembered as long as a compaction has runs that it took before them, also while it is paused.
             let given_up = state.give_up_paused(table, |_| true);
             if !given_up.is_empty() {
                 drop(state);
