@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::PrimitiveBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
@@ -15,12 +14,8 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, NullArray, PrimitiveArray, new_null_array};
 use arrow_schema::DataType;
 
-use crate::key::fixed::with_fixed_type;
 use crate::texts_by_code::plain;
 use crate::widening::{is_wider, widen};
-
-/// Numbers that are made wide before they are copied.
-const WIDENED_AT_ONCE: usize = 1 << 14;
 
 /// Numbers after which it is asked whether a narrower type is out of the question: few, as that is mostly known at once.
 const LOOKED_AT: usize = 1024;
@@ -99,26 +94,6 @@ pub fn widest<'a>(types: impl IntoIterator<Item = &'a DataType>) -> &'a DataType
         if holds_more { of } else { most }
     };
     types.reduce(wider).expect("at least one type")
-}
-
-/// Numbers of one array that were [`narrowed`] piece by piece, one piece behind the other in the narrowest type for all of them; `None`
-/// if the pieces have one type. O(rows), with no memory but the result's and that of some rows; a piece is freed once it is copied.
-pub fn widened_together(pieces: &mut Vec<ArrayRef>) -> Option<ArrayRef> {
-    let widest = widest(pieces.iter().map(|piece| piece.data_type())).clone();
-    if pieces.iter().all(|piece| *piece.data_type() == widest) {
-        return None;
-    }
-    let rows = pieces.iter().map(|piece| piece.len()).sum();
-    with_fixed_type!(&widest, T => {
-        let mut numbers = PrimitiveBuilder::<T>::with_capacity(rows).with_data_type(widest.clone());
-        for piece in pieces.drain(..) {
-            for first in (0..piece.len()).step_by(WIDENED_AT_ONCE) {
-                let some = piece.slice(first, WIDENED_AT_ONCE.min(piece.len() - first));
-                numbers.append_array(restored(&some, &widest).as_primitive());
-            }
-        }
-        Some(Arc::new(numbers.finish()))
-    }, panic!("no numbers are narrowed from {widest}"))
 }
 
 /// Whether all numbers that are not null pass a test, which is given up soon after one does not.
@@ -203,7 +178,6 @@ mod tests {
         BooleanArray, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,
         Int32Array, Int64Array, StringArray, UInt16Array, UInt32Array, UInt64Array,
     };
-    use arrow_select::concat::concat;
 
     use super::*;
 
@@ -214,31 +188,6 @@ mod tests {
         assert_eq!(back.as_ref(), array.as_ref());
         assert_eq!(back.data_type(), array.data_type());
         narrow.data_type().clone()
-    }
-
-    #[test]
-    fn pieces_of_an_array_take_the_type_that_all_of_it_would() {
-        let wide = Decimal128Array::from(vec![Some(1 << 70), None]);
-        let wide: ArrayRef = Arc::new(wide.with_precision_and_scale(38, 0).unwrap());
-        let cases: Vec<(Vec<Option<i128>>, DataType)> = vec![
-            (vec![None, None, Some(3), Some(-4), None, Some(9)], DataType::Int8),
-            (vec![Some(3), Some(300), None, None, Some(1), Some(2)], DataType::Int16),
-            (vec![Some(1 << 40), None, Some(70_000), Some(5), None, None], DataType::Int64),
-            (vec![None, Some(3), Some(1 << 70), None, Some(2), Some(2)], wide.data_type().clone()),
-            (vec![None; 6], DataType::Null),
-        ];
-        for (numbers, expected) in cases {
-            let whole = Decimal128Array::from(numbers.clone());
-            let whole: ArrayRef = Arc::new(whole.with_precision_and_scale(38, 0).unwrap());
-            let mut pieces: Vec<ArrayRef> =
-                (0..3).map(|at| narrowed(&whole.slice(2 * at, 2))).collect();
-            let found = widened_together(&mut pieces).unwrap_or_else(|| {
-                let pieces: Vec<&dyn Array> = pieces.iter().map(|piece| piece.as_ref()).collect();
-                concat(&pieces).unwrap()
-            });
-            assert_eq!(*found.data_type(), expected, "{numbers:?}");
-            assert_eq!(restored(&found, whole.data_type()).as_ref(), whole.as_ref(), "{numbers:?}");
-        }
     }
 
     #[test]

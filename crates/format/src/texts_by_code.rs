@@ -57,8 +57,13 @@ pub fn of_codes(
     with_codes(&codes, texts)
 }
 
+/// The codes of a column by code. Panics on others.
+pub(crate) fn codes_of(column: &ArrayRef) -> ArrayRef {
+    column.as_any_dictionary().keys().slice(0, column.len())
+}
+
 /// A column of some codes, which are not past the last text.
-fn with_codes(codes: &dyn Array, texts: &ArrayRef) -> ArrayRef {
+pub(crate) fn with_codes(codes: &dyn Array, texts: &ArrayRef) -> ArrayRef {
     match codes.data_type() {
         DataType::UInt8 => with_codes_of::<UInt8Type>(codes, texts),
         DataType::UInt16 => with_codes_of::<UInt16Type>(codes, texts),
@@ -205,16 +210,6 @@ pub fn interleaved(
         }
         _ => Some(picked(columns, picks)),
     }
-}
-
-/// Pieces of one column, one behind the other, which are by code with one list or in none by code.
-pub fn concatenated(pieces: &[&dyn Array], concat: impl Fn(&[&dyn Array]) -> ArrayRef) -> ArrayRef {
-    let Some(list) = pieces.first().and_then(|piece| texts_of(*piece)) else {
-        return concat(pieces);
-    };
-    let codes: Vec<&dyn Array> =
-        pieces.iter().map(|piece| piece.as_any_dictionary().keys() as _).collect();
-    with_codes(&concat(&codes), list)
 }
 
 /// Texts of several columns, by code or not. Panics if they take more than 2 GiB.

@@ -1,12 +1,13 @@
 //! Several runs as one, and the memory that it takes to make it.
 
+use std::mem;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use drillcore_format::ids::LsnRange;
 use drillcore_format::key::KeyCodes;
-use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::rows::{Layout, Projection, Rows, RowsConcat};
 use drillcore_format::texts_by_code::{are_one, is_by_code, texts_of};
 
 use crate::error::Result;
@@ -190,6 +191,8 @@ pub struct RunMerge {
     merger: Option<Merger<CarryingSource>>,
     /// The rows so far.
     parts: Vec<Rows>,
+    /// All rows, once they are merged and no longer in parts.
+    concat: Option<RowsConcat>,
 }
 
 /// Rows of runs whose keys overlap no others.
@@ -227,11 +230,33 @@ impl RunMerge {
         let rest = groups.into_iter().rev().map(stretch).collect();
         let (layout, lsns) = (layout.clone(), lsns.expect("at least one run"));
         let one_batch = is_one_batch.then_some(rows as usize);
-        RunMerge { layout, lsns, codes, carried, one_batch, rest, merger: None, parts: Vec::new() }
+        RunMerge {
+            layout,
+            lsns,
+            codes,
+            carried,
+            one_batch,
+            rest,
+            merger: None,
+            parts: Vec::new(),
+            concat: None,
+        }
     }
 
-    /// Goes on by one batch of rows, and says how many bytes they take; `None` once all rows are merged.
+    /// Merges one batch of rows or, once all are merged, copies some of them to where they stay. Says about how many bytes they take;
+    /// `None` if there is no more to do.
     pub fn go_on(&mut self) -> Result<Option<u64>> {
+        if let Some(bytes) = self.merge_some()? {
+            return Ok(Some(bytes));
+        }
+        // The arrays of a single batch are as long as its rows.
+        if self.one_batch.is_none() && !self.parts.is_empty() {
+            self.concat = Some(RowsConcat::new(mem::take(&mut self.parts)));
+        }
+        Ok(self.concat.as_mut().and_then(RowsConcat::go_on).map(|bytes| bytes as u64))
+    }
+
+    fn merge_some(&mut self) -> Result<Option<u64>> {
         loop {
             if let Some(merger) = &mut self.merger {
                 if let Some(rows) = merger.next_rows()? {
@@ -257,14 +282,11 @@ impl RunMerge {
         }
     }
 
-    /// The run, once all rows are merged; none if all of them were erased. O(rows).
+    /// The run, once there is no more to do but to index it; none if all rows were erased. O(rows).
     pub fn finish(self, meter: &MemoryMeter, examined: &RowsExamined) -> Result<Option<Piece>> {
-        let RunMerge { layout, lsns, codes, carried, one_batch, mut parts, .. } = self;
-        let rows = match one_batch {
-            _ if parts.is_empty() => return Ok(None),
-            // Its arrays are as long as its rows.
-            Some(_) => parts.pop().expect("it is one batch"),
-            None => Rows::concat(parts),
+        let RunMerge { layout, lsns, codes, carried, mut parts, concat, .. } = self;
+        let Some(rows) = concat.map(RowsConcat::finish).or_else(|| parts.pop()) else {
+            return Ok(None);
         };
         let rows = rows.with_keys(rows.keys().clone(), codes);
         let rows = rows.with_settled_codes(layout.key_types());
@@ -352,10 +374,12 @@ mod tests {
         while let Some(bytes) = merge.go_on().unwrap() {
             batches.push(bytes);
         }
-        assert_eq!(batches.len(), 80_000_usize.div_ceil(BATCH_ROWS));
+        let (merged, copied) = batches.split_at(80_000_usize.div_ceil(BATCH_ROWS));
+        // Keys and numbers, a batch of each at a time.
+        assert_eq!(copied.len(), 2 * merged.len());
         let one = merge.finish(&meter, &examined).unwrap().unwrap();
         let run = one.run().unwrap();
-        assert!(run.bytes() + batches.iter().sum::<u64>() <= reserved, "{batches:?} of {reserved}");
+        assert!(run.bytes() + merged.iter().sum::<u64>() <= reserved, "{merged:?} of {reserved}");
         let rows = layout.decode(run.held_rows(), &[0, 1]).unwrap();
         let numbers = |column: usize| rows.column(column).as_primitive::<Int64Type>().values();
         assert!(numbers(0).iter().copied().eq(0..80_000));

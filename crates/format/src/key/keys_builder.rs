@@ -28,6 +28,14 @@ impl KeysBuilder {
         KeysBuilder { expected, ..KeysBuilder::default() }
     }
 
+    /// For the keys of all parts: takes memory of exact size. Panics if they have more than 2 GiB.
+    pub(crate) fn for_all(parts: &[Keys]) -> KeysBuilder {
+        let bytes = parts.iter().map(Keys::bytes).sum();
+        offset(bytes);
+        let expected = parts.iter().map(Keys::len).sum();
+        KeysBuilder { expected, bytes: Vec::with_capacity(bytes), ..KeysBuilder::default() }
+    }
+
     /// Bytes of the keys so far.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
@@ -56,7 +64,7 @@ impl KeysBuilder {
     }
 
     /// Appends all keys. The caller keeps all keys below 2 GiB.
-    fn extend_keys(&mut self, keys: &Keys) {
+    pub(crate) fn extend_keys(&mut self, keys: &Keys) {
         let (ends, bytes) = keys.ends();
         let start = offset(self.bytes.len());
         self.bytes.extend_from_slice(bytes);
@@ -109,19 +117,6 @@ impl KeysBuilder {
                 Keys::uneven(offsets, self.bytes)
             }
         }
-    }
-}
-
-impl Keys {
-    /// The keys of all parts, one part behind the other, in bytes of exact size. Panics if they have more than 2 GiB.
-    pub fn concat(parts: &[&Keys]) -> Keys {
-        let keys = parts.iter().map(|part| part.len()).sum();
-        let bytes = parts.iter().map(|part| part.bytes()).sum();
-        offset(bytes);
-        let mut builder = KeysBuilder { expected: keys, ..KeysBuilder::default() };
-        builder.bytes.reserve_exact(bytes);
-        parts.iter().for_each(|part| builder.extend_keys(part));
-        builder.finish()
     }
 }
 

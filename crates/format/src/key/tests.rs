@@ -66,7 +66,9 @@ proptest! {
             })
             .collect();
         let all: Keys = parts.iter().flat_map(|part| part.iter()).collect();
-        prop_assert_eq!(Keys::concat(&parts.iter().collect::<Vec<_>>()), all);
+        let mut together = KeysBuilder::for_all(&parts);
+        parts.iter().for_each(|part| together.extend_keys(part));
+        prop_assert_eq!(together.finish(), all);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow_schema::DataType;
-use arrow_select::concat::concat;
 use arrow_select::take::take;
 
 use crate::byte_bounds;
@@ -17,19 +16,17 @@ use crate::key::{
     KeyCodes, Keys, coded_alike, decode_column, decode_picked, leading_word, picked_column,
     picked_keys, settled, shared_len,
 };
-use crate::narrowing::{may_be_restored, narrowed, narrows, restored, widened_together};
+use crate::narrowing::{may_be_restored, narrowed, narrows, restored};
 use crate::pick::Pick;
 use crate::rows::projection::Projection;
 use crate::rows::row_order::{order_of_long_words, order_of_words};
 use crate::text_codes;
-use crate::texts_by_code::{
-    Strings, code_bytes, concatenated, interleaved, is_by_code, picked, texts_of,
-};
+use crate::texts_by_code::{Strings, code_bytes, interleaved, is_by_code, picked, texts_of};
 use crate::value_bytes::string_offsets;
 use crate::widening::widen;
 
 /// What must hold of rows that are put together.
-const OVERFULL: &str = "parts have the same types, and strings that fit an array";
+pub(super) const OVERFULL: &str = "parts have the same types, and strings that fit an array";
 
 /// Some rows of a table, or some columns of them.
 ///
@@ -350,7 +347,7 @@ impl Rows {
             key_columns: Vec::new(),
             values: (0..first.values.len()).map(|at| column(&|part| part.value(at))).collect(),
         };
-        assert!(rows.held_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
+        rows.check_fits();
         rows
     }
 
@@ -457,38 +454,9 @@ impl Rows {
         parts.iter().map(|part| (part.keys(), part.codes.as_deref())).collect()
     }
 
-    /// The rows of all parts, one part behind the other, in arrays of exact size. Parts that were [`Rows::narrowed`] apart are as if
-    /// they had been together. The arrays of a column are freed once they are copied: beside the parts there is at no time more
-    /// than one column twice.
-    pub fn concat(parts: Vec<Rows>) -> Rows {
-        if let [one] = &parts[..] {
-            return one.take(&(0..one.len as u32).collect::<Vec<_>>());
-        }
-        let len = parts.iter().map(Rows::len).sum();
-        let all: Vec<&Keys> = parts.iter().filter_map(|part| part.keys.as_ref()).collect();
-        assert!(all.is_empty() || all.len() == parts.len(), "parts hold different columns");
-        let keys = (!all.is_empty()).then(|| Keys::concat(&all));
-        let first = parts.first().expect("at least one part");
-        let (width, codes) = (first.values.len(), first.codes.clone());
-        let are_alike = parts.iter().all(|part| part.has_codes_of(first));
-        assert!(are_alike, "keys of the parts are by different codes");
-        let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(parts.len()); width];
-        for part in parts {
-            assert_eq!(part.values.len(), width, "parts hold different columns");
-            columns.iter_mut().zip(part.values).for_each(|(column, array)| column.push(array));
-        }
-        let column = |mut arrays: Vec<ArrayRef>| {
-            text_codes::alike(&mut arrays);
-            if let Some(numbers) = widened_together(&mut arrays) {
-                return numbers;
-            }
-            let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
-            concatenated(&arrays, |arrays| concat(arrays).expect(OVERFULL))
-        };
-        let values = columns.into_iter().map(column).collect();
-        let rows = Rows { len, keys, codes, key_columns: Vec::new(), values };
-        assert!(rows.held_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
-        rows
+    /// The keys, if there are any, and the columns that are values.
+    pub(super) fn into_keys_and_values(self) -> (Option<Keys>, Vec<ArrayRef>) {
+        (self.keys, self.values)
     }
 
     fn each_key_column(&self, pick: impl Fn(&ArrayRef) -> ArrayRef) -> Vec<(usize, ArrayRef)> {
@@ -514,7 +482,7 @@ impl Rows {
     }
 
     /// Whether keys are by the same codes, or without.
-    fn has_codes_of(&self, other: &Rows) -> bool {
+    pub(super) fn has_codes_of(&self, other: &Rows) -> bool {
         match (&self.codes, &other.codes) {
             (None, None) => true,
             (Some(codes), Some(of_other)) => Arc::ptr_eq(codes, of_other),
@@ -593,6 +561,11 @@ impl Rows {
         let keys = keys.map_or(0, |keys| key_bytes(keys, self.codes.as_deref(), rows.clone()));
         let columns = projection.values.iter().filter_map(|&index| self.values.get(index));
         keys + string_bytes(columns, &rows)
+    }
+
+    /// Panics if keys or strings of a column are more than an array holds.
+    pub(super) fn check_fits(&self) {
+        assert!(self.held_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
     }
 
     /// Bytes of the keys, then of each column of strings, as they are held.

@@ -251,6 +251,6 @@ fn rows_by_code_come_together_whatever_their_keys_have_without_codes() {
     let codes = Arc::new(coded.codes.expect("one text repeats"));
     let part = Rows::new(rows, None, Vec::new()).with_keys(coded.keys, Some(codes));
     assert!(2 * part.string_bytes() > byte_bounds::array());
-    let both = Rows::concat(vec![part.clone(), part]);
+    let both = RowsConcat::new(vec![part.clone(), part]).finish();
     assert_eq!((both.len(), both.key(0)), (2 * rows, both.key(rows)));
 }

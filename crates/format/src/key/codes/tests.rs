@@ -174,7 +174,7 @@ proptest! {
         prop_assert_eq!(alike.is_some(), parts.iter().any(|(_, codes)| codes.is_some()));
         if let Some((keys, codes)) = alike {
             prop_assert!(keys.iter().zip(&parts).all(|(new, (old, _))| new.len() == old.len()));
-            let keys = Keys::concat(&keys.iter().collect::<Vec<_>>());
+            let keys: Keys = keys.iter().flat_map(Keys::iter).collect();
             let plain: Keys = plain.into_iter().collect();
             prop_assert_eq!(codes.spelled(&keys), plain.clone());
             for (row, other) in (0..keys.len()).flat_map(|row| [(row, 0), (row, keys.len() - 1)]) {
