@@ -78,9 +78,10 @@ class _Batch:
             self._news.acquire(timeout=_PAUSE_SECONDS)
 
 
-def _draw_all(work: SimpleQueue[_Batch | None], draw: Callable[[int], Rows]) -> None:
-    while (batch := work.get()) is not None:
-        batch.draw(draw)
+def _draw_all(work: SimpleQueue[_Batch | None], source: list[Callable[[int], Rows]]) -> None:
+    for draw in tuple(source):
+        while (batch := work.get()) is not None:
+            batch.draw(draw)
     _RUNNING.discard(threading.current_thread())
 
 
@@ -97,18 +98,26 @@ class Stream:
         self._ended: BaseException | None = None
         self._lock = threading.Lock()
         self._work: SimpleQueue[_Batch | None] = SimpleQueue()
+        source = [draw]
         self._threads = [
-            threading.Thread(target=_draw_all, args=(self._work, draw), name="drillcore-stream", daemon=True)
+            threading.Thread(target=_draw_all, args=(self._work, source), name="drillcore-stream", daemon=True)
             for _ in range(threads)
         ]
         self._ahead = max(ahead, threads)
         self._batches: deque[_Batch] = deque()
         """The next ones. A signal handler may raise at any step: then the next call goes on from what is here."""
         _OPEN.add(self)
-        for thread in self._threads:
-            _RUNNING.add(thread)
-            thread.start()
-        self._draw_until(self._ahead, first)
+        try:
+            for thread in self._threads:
+                _RUNNING.add(thread)
+                thread.start()
+            self._draw_until(self._ahead, first)
+        except BaseException:
+            # Python may keep a thread for good whose start was interrupted, so it must not hold the snapshot.
+            source.clear()
+            self._end_threads()
+            _RUNNING.difference_update([thread for thread in self._threads if not thread.is_alive()])
+            raise
 
     @property
     def seed(self) -> int:

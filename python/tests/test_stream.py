@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import itertools
 import os
 import subprocess
@@ -185,6 +186,35 @@ def test_a_closed_stream_gives_nothing_and_leaves_no_thread(database: drillcore.
     while threads() and time.monotonic() < until:
         time.sleep(0.01)
     assert not threads()
+
+
+@pytest.mark.parametrize("is_started", [True, False])
+def test_a_stream_whose_making_was_interrupted_holds_no_snapshot(
+    database: drillcore.Database, monkeypatch: pytest.MonkeyPatch, is_started: bool
+) -> None:
+    t = table(database)
+    start = threading.Thread.start
+    kept: list[threading.Thread] = []
+
+    def interrupted_start(thread: threading.Thread) -> None:
+        if thread.name == "drillcore-stream":
+            # As Python does.
+            kept.append(thread)
+            if is_started:
+                start(thread)
+            raise KeyboardInterrupt
+        start(thread)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(threading.Thread, "start", interrupted_start)
+        t.stream(10, refresh=None)
+    t.append([{"id": 1_000_000, "carrier": "UA", "weight": 1.0}])
+    until = time.monotonic() + 20
+    while database.stats()["oldest_snapshot_lsn"] is not None:
+        assert time.monotonic() < until, "a snapshot is held"
+        gc.collect()
+        time.sleep(0.01)
+    assert len(kept) == 1
 
 
 def test_a_fork_is_told_apart(database: drillcore.Database) -> None:
