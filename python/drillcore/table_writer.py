@@ -73,6 +73,8 @@ class TableWriter(Writer):
         """
         if self._error is not None:
             self._raise_error()
+        if not self._told.adds:
+            self._begin_to_add()
         if type(data) is dict:
             # The way of most rows, without a call that it could do without.
             buffer = self._only

@@ -75,6 +75,14 @@ class WriterResult:
     failed_count: int = 0
 
 
+class _Told(threading.local):
+    """Of how many failures a thread was told."""
+
+    failures = 0
+    adds = False
+    """Whether it has added rows. Those that failed before are not its own."""
+
+
 class Writer(ABC):
     """Common part of :class:`~drillcore.table_writer.TableWriter` and
     :class:`~drillcore.database_writer.DatabaseWriter`.
@@ -129,6 +137,10 @@ class Writer(ABC):
         self._error: Error | None = None
         """What the next call raises, with the rows that it is about."""
         self._unreported: list[FailedRow] = []
+        self._failures = 0
+        """How often such an error was noted. Every thread that flushes is told, as its own rows may be among them."""
+        self._last_failure: Error | None = None
+        self._told = _Told()
         self._process = os.getpid()
         self._failed: list[FailedRow] = []
         self._failed_count = 0
@@ -151,7 +163,7 @@ class Writer(ABC):
         ------
         Error
             If rows that were added before could not be stored; the error has them as ``failed_rows``. The others are
-            stored.
+            stored. If several threads use the writer, each is told, once; the first has the rows.
         """
         with self._lock:
             if self._closed is not None:
@@ -160,7 +172,7 @@ class Writer(ABC):
             self._hand_over()
         lsn = self._ask(self._native.flush)
         self._take_failed()
-        self._raise_error()
+        self._raise_error(also_of_others=True)
         return lsn
 
     def close(self) -> WriterResult:
@@ -235,6 +247,11 @@ class Writer(ABC):
         """
         while self._busy and not self._lock._is_owned():  # type: ignore[attr-defined]
             sleep(_PAUSE_SECONDS)
+
+    def _begin_to_add(self) -> None:
+        """Note that this thread adds rows from now on."""
+        self._told.failures = self._failures
+        self._told.adds = True
 
     def _add_parts(self, parts: list[tuple[str, pa.Table]]) -> list[tuple[int, int, str]]:
         """Add Arrow data after the rows that are here, and return what does not fit."""
@@ -400,10 +417,12 @@ class Writer(ABC):
 
     def _take_failed(self) -> bool:
         """Note the rows that the native writer could not store, and return whether there are any."""
-        taken = self._native.take_failed()
-        for name, rows, error in taken:
-            failed = [FailedRow(name, row, str(error)) for row in rows_to_show(pa.record_batch(rows))]
-            self._note_failed(failed, error)
+        # With the lock, so that a thread whose rows another one takes sees them noted.
+        with self._lock:
+            taken = self._native.take_failed()
+            for name, rows, error in taken:
+                failed = [FailedRow(name, row, str(error)) for row in rows_to_show(pa.record_batch(rows))]
+                self._note_failed(failed, error)
         return bool(taken)
 
     def _note_failed(self, failed: list[FailedRow], error: Any = None) -> None:
@@ -417,14 +436,23 @@ class Writer(ABC):
             return
         self._unreported += failed
         if self._error is None:
-            self._error = (type(error) if is_grave else InvalidArgumentError)(failed[0].reason)
+            self._note_error((type(error) if is_grave else InvalidArgumentError)(failed[0].reason))
 
-    def _raise_error(self) -> None:
-        """Raise what was noted, once."""
+    def _note_error(self, error: Error) -> None:
+        self._error = self._last_failure = error
+        self._failures += 1
+
+    def _raise_error(self, *, also_of_others: bool = False) -> None:
+        """Raise what was noted, once, or what another thread has raised and this one not."""
         with self._lock:
             error, self._error = self._error, None
             failed, self._unreported = self._unreported, []
+            was_told = self._told.failures == self._failures
+            self._told.failures = self._failures
+            last = self._last_failure
         if error is None:
+            if also_of_others and not was_told and last is not None:
+                raise type(last)(f"rows added earlier could not be stored, and another thread was given them: {last}")
             return
         if failed:
             rows = "1 row" if len(failed) == 1 else f"{len(failed):,} rows"
@@ -439,8 +467,10 @@ class Writer(ABC):
         try:
             return call()
         except Error as error:
-            if not self._take_failed() and self._error is None:
-                self._error = error
+            with self._lock:
+                # It may be about rows that another thread has taken, and noted, meanwhile.
+                if not self._take_failed() and self._error is None and self._told.failures == self._failures:
+                    self._note_error(error)
         try:
             return call()
         except Error:
@@ -454,7 +484,7 @@ class Writer(ABC):
             f"process {self._process} opened the writer, and this process is a fork of it; open the database again "
             "here, or write to it there"
         )
-        self._buffers, self._queue = {}, [Chunk(0)]
+        self._buffers, self._queue, self._told = {}, [Chunk(0)], _Told()
         self._busy = self._hands_over = False
         self._result = WriterResult(0, 0, 0)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import gc
+import itertools
 import os
 import random
 import subprocess
@@ -329,6 +331,76 @@ def test_rows_for_a_table_that_was_dropped_fail_with_their_rows(database: drillc
         w.flush()
     assert len(raised.value.failed_rows) == 1
     w.close()
+
+
+def flushed(writer: drillcore.TableWriter, rows: list[int]) -> tuple[str, list[Any]]:
+    """Adds and flushes in a thread of its own; returns what was raised, and the ids that came with it."""
+    outcome: list[tuple[str, list[Any]]] = []
+
+    def add_and_flush() -> None:
+        try:
+            for at in rows:
+                writer.add(row(at))
+            writer.flush()
+            outcome.append(("", []))
+        except drillcore.Error as error:
+            outcome.append((str(error), [failed.row["id"] for failed in error.failed_rows]))
+
+    thread = threading.Thread(target=add_and_flush)
+    thread.start()
+    thread.join()
+    return outcome[0]
+
+
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_no_flush_returns_as_if_rows_were_stored_whose_fault_another_thread_was_told(
+    database: drillcore.Database, is_dropped: bool
+) -> None:
+    t = table(database)
+    w = t.writer(seconds=3600.0)
+    w.add(row(1))
+    if not is_dropped:
+        # Lost alone.
+        w.add(row(2**70))
+    else:
+        database.drop_table("flights")
+    message, ids_of_failed = flushed(w, [2])
+    assert "could not be stored" in message and ids_of_failed == ([1, 2] if is_dropped else [2**70])
+    with pytest.raises(drillcore.Error, match="rows added earlier could not be stored, and another thread") as raised:
+        w.flush()
+    assert list(raised.value.failed_rows) == []
+    w.flush()
+    if not is_dropped:
+        assert flushed(w, [3]) == ("", []), "what failed before its first row is no matter of a thread"
+        assert ids(t) == [1, 2, 3]
+    assert w.close().failed_count == len(ids_of_failed)
+
+
+def test_of_threads_that_flush_while_the_database_is_closed_none_takes_lost_rows_for_stored(tmp_path: Path) -> None:
+    for attempt in range(20):
+        path = tmp_path / str(attempt)
+        database = drillcore.open(path)
+        w = table(database).writer(seconds=0.001)
+        stored: list[int] = []
+
+        def add_and_flush(first: int, w: drillcore.TableWriter = w, stored: list[int] = stored) -> None:
+            with contextlib.suppress(drillcore.Error):
+                for at in itertools.count(first, 20):
+                    some = range(at, at + 20)
+                    for each in some:
+                        w.add(row(each))
+                    w.flush()
+                    stored.extend(some)
+
+        threads = [threading.Thread(target=add_and_flush, args=(n * 1_000_000,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.005 + 0.001 * attempt)
+        database.close()
+        for thread in threads:
+            thread.join()
+        with drillcore.open(path) as again:
+            assert set(stored) <= set(ids(again.table("flights")))
 
 
 @pytest.mark.parametrize(
