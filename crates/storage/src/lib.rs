@@ -8,6 +8,7 @@ pub mod sync;
 pub mod background;
 pub mod error;
 pub mod few;
+pub mod processor_waits;
 pub mod files;
 pub mod log;
 pub mod manifest;

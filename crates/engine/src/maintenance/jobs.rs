@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
@@ -10,6 +10,7 @@ use drillcore_format::manifest_edit::Edit;
 use drillcore_format::rows::Layout;
 use drillcore_storage::files::lease::ManifestVersion;
 use drillcore_storage::log::wal::{Released, Wal};
+use drillcore_storage::processor_waits::ProcessorWaits;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::sync::{MutexGuard, thread};
 
@@ -34,6 +35,10 @@ use crate::state::guarded::State;
 use crate::state::put_off::{Done, PutOff};
 use crate::state::slots::{covered, pieces_of, release, replace};
 use crate::state::table_state::TableState;
+
+/// A worker that waits this long for a processor, in one batch of a compaction, leaves that to writers. A thread whose processor is
+/// taken from it waits for a slice of time, of some milliseconds.
+const WAIT_MAX: Duration = Duration::from_micros(1500);
 
 /// A piece of background work with its inputs.
 pub enum Job {
@@ -258,11 +263,14 @@ fn compact_runs(
         let merge = RunMerge::begin(&layout, &pieces);
         compaction.begun = Some(Box::new(Begun { merge, since }));
     }
+    let stint = match stint {
+        Stint::UntilOthersCan if !compaction.may_be_helped() => Stint::Whole,
+        stint => stint,
+    };
     let begun = compaction.begun.as_mut().expect("it has begun");
-    let mut merged_bytes = 0;
+    let mut ending = Ending::new(core, table, stint);
     while let Some(bytes) = begun.merge.go_on()? {
-        merged_bytes += bytes;
-        if merged_bytes >= stint.0 {
+        if ending.is_reached(bytes) {
             return Ok(Done::Paused);
         }
     }
@@ -287,6 +295,66 @@ fn compact_runs(
     drop(state);
     drop(replaced);
     Ok(Done::Installed)
+}
+
+/// Finds the end of a stint.
+enum Ending<'a> {
+    Never,
+    /// These bytes are left.
+    Bytes(u64),
+    Waits {
+        core: &'a Core,
+        table: TableId,
+        waits: ProcessorWaits,
+        /// The newest commit to the table when it last had to wait, or began.
+        newest: Option<Lsn>,
+    },
+}
+
+impl Ending<'_> {
+    fn new(core: &Core, table: TableId, stint: Stint) -> Ending<'_> {
+        match stint {
+            Stint::Whole => Ending::Never,
+            Stint::Bytes(bytes) => Ending::Bytes(bytes),
+            Stint::UntilOthersCan => {
+                let newest = core.state().tables.get(&table).and_then(TableState::newest_run);
+                Ending::Waits { core, table, waits: ProcessorWaits::begin(), newest }
+            }
+        }
+    }
+
+    /// Whether the stint ends after a batch that takes some bytes.
+    fn is_reached(&mut self, batch: u64) -> bool {
+        match self {
+            Ending::Never => false,
+            Ending::Bytes(left) => {
+                *left = left.saturating_sub(batch);
+                *left == 0
+            }
+            Ending::Waits { core, table, waits, newest } => {
+                if waits.lap() < WAIT_MAX {
+                    return false;
+                }
+                let is_left = is_left_to_writers(core, *table, newest);
+                // A wait for the lock is none for a processor.
+                waits.lap();
+                is_left
+            }
+        }
+    }
+}
+
+/// Leaves the compactions of a table to its writers for a while, if commits came to it: `newest` is the newest one before, and becomes
+/// that of now.
+pub fn is_left_to_writers(core: &Core, table: TableId, newest: &mut Option<Lsn>) -> bool {
+    let mut state = core.state();
+    let Some(entry) = state.tables.get_mut(&table) else { return false };
+    let before = std::mem::replace(newest, entry.newest_run());
+    if before == *newest {
+        return false;
+    }
+    entry.left_to_writers.begin(Instant::now());
+    true
 }
 
 /// Gives back the memory of runs whose table was dropped, and of their compaction.

@@ -10,7 +10,7 @@ use crate::maintenance::jobs::Job;
 use crate::maintenance::tiering::{Tiering, run_candidates};
 use crate::merge::compacted_run::{compaction_bytes, total_bytes};
 use crate::pieces::run::Run;
-use crate::state::compaction::{Compaction, Stint};
+use crate::state::compaction::{Compaction, HELPED_BYTES_MAX, Stint};
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::run_demand::SEARCHES_MIN;
@@ -32,10 +32,8 @@ const INLINE_BYTES: u64 = 512 << 10;
 const INLINE_FACTOR: u64 = 10;
 /// With more runs than this that may still be compacted, workers lag, and each read searches all: the appending thread helps.
 const LAGGING_RUNS: usize = 12;
-/// It then merges this many times what it has appended, of a larger compaction ...
-const HELPED_FACTOR: u64 = 8;
-/// ... of this size at most: the thread that merges the last rows also puts all together, which takes about 20 ms.
-const HELPED_BYTES_MAX: u64 = 64 << 20;
+/// It then merges and copies this many times what it has appended, of a larger compaction.
+const HELPED_FACTOR: u64 = 12;
 /// Flushes start when runs fill this share of the budget.
 pub const FLUSH_START_SHARE: u64 = 2;
 
@@ -70,7 +68,7 @@ pub fn largest_inline(appended: u64, most: u64) -> u64 {
 
 /// How much of a larger compaction a writer does that has appended some bytes.
 pub fn helping(appended: u64) -> Stint {
-    Stint(HELPED_FACTOR.saturating_mul(appended))
+    Stint::Bytes(HELPED_FACTOR.saturating_mul(appended))
 }
 
 /// Whether a table has more than [`LAGGING_RUNS`] that may still be compacted, where workers make runs of `most` bytes. O(runs).
@@ -88,7 +86,8 @@ pub fn pick_paused(state: &mut State, id: TableId, largest: u64) -> Option<Job> 
     Some(Job::CompactRuns { table: id, compaction: table.paused.remove(at) })
 }
 
-/// What a writer helps with if its table lags: a compaction that was paused, or else a new one, of [`HELPED_BYTES_MAX`] at most.
+/// What a writer helps with: a compaction that workers have left to it or, if its table lags, any that was paused, or else a new one, of
+/// [`HELPED_BYTES_MAX`] at most.
 pub fn pick_to_help(
     core: &Core,
     state: &mut State,
@@ -96,12 +95,17 @@ pub fn pick_to_help(
     visible: Lsn,
     most: u64,
 ) -> Option<Job> {
-    if !lags(state.tables.get(&id)?, most) {
+    let table = state.tables.get(&id)?;
+    let lags = lags(table, most);
+    let is_left = table.left_to_writers.until(Instant::now()).is_some();
+    if !lags && !is_left {
         return None;
     }
-    let largest = most.min(HELPED_BYTES_MAX);
-    pick_paused(state, id, largest)
-        .or_else(|| pick_run_compaction(core, state, id, visible, largest))
+    let paused = pick_paused(state, id, HELPED_BYTES_MAX);
+    if paused.is_some() || !lags {
+        return paused;
+    }
+    pick_run_compaction(core, state, id, visible, most.min(HELPED_BYTES_MAX))
 }
 
 /// Runs of one table that should become one run, if memory has room for what that takes.
@@ -185,10 +189,7 @@ pub fn pick_compaction_for_reads(
 
 /// Looks which tables rest.
 pub fn look_for_rest(state: &mut State, now: Instant) {
-    let newest = |table: &TableState| match &table.runs[..] {
-        [.., _, last] => Some(last.piece.lsns().last),
-        _ => None,
-    };
+    let newest = |table: &TableState| table.newest_run().filter(|_| table.runs.len() > 1);
     let State { resting, tables, .. } = state;
     resting.look(now, |id| tables.get(&id).and_then(newest));
 }

@@ -58,10 +58,10 @@ pub fn compact_small_runs<'a>(
             }
             let visible = core.visible();
             let largest = largest_inline(bytes, most);
-            let mut stint = Stint::WHOLE;
+            let mut stint = Stint::Whole;
             let choose = |state: &mut State| {
                 let small = pick_run_compaction(core, state, table, visible, largest);
-                if small.is_some() || !may_help || is_one_free(core, state) {
+                if small.is_some() || !may_help || is_one_free(core, state, table) {
                     return small;
                 }
                 may_help = false;
@@ -101,6 +101,7 @@ fn is_for_workers(core: &Core, state: &State, table: TableId, visible: Lsn) -> b
         let room = room_for_reads(core, state);
         table.deleted_much_in_memory()
             || may_compact_more(core, state)
+                && table.left_to_writers.until(Instant::now()).is_none()
                 && is_worth_compacting(table, visible, largest, largest.min(room))
     };
     state.resting.is_unwatched()
@@ -116,9 +117,15 @@ fn may_compact_more(core: &Core, state: &State) -> bool {
     state.workers_compacting < core.options.maintenance_threads.saturating_sub(1).max(1)
 }
 
-/// Whether a worker waits that may compact runs.
-fn is_one_free(core: &Core, state: &State) -> bool {
-    state.workers_waiting > 0 && may_compact_more(core, state)
+/// Whether a worker waits that may compact runs of a table.
+fn is_one_free(core: &Core, state: &State, table: TableId) -> bool {
+    state.workers_waiting > 0
+        && may_compact_more(core, state)
+        && !is_left_to_writers(state, table, Instant::now())
+}
+
+fn is_left_to_writers(state: &State, table: TableId, now: Instant) -> bool {
+    state.tables.get(&table).is_some_and(|table| table.left_to_writers.until(now).is_some())
 }
 
 /// Whether rows in memory have to be flushed for others to come.
@@ -187,7 +194,7 @@ fn flush_tables(
         state = match Picked::choose(core, state, choose) {
             Err(state) => core.wait_or_stop(state, interrupt)?,
             Ok(job) => {
-                let done = job.run(interrupt, &nothing, Stint::WHOLE, &Progress::default());
+                let done = job.run(interrupt, &nothing, Stint::Whole, &Progress::default());
                 done.inspect_err(|error| core.fail(error))?.or_error()?;
                 core.state()
             }
@@ -241,7 +248,7 @@ pub fn compact(core: &Core, interrupt: &Interrupt, progress: &Progress) -> Resul
                 // Workers may go on with what is newer.
                 drop(called);
                 progress.expect(rows_merged + rows + rows_to_come);
-                let done_now = job.run(interrupt, &nothing, Stint::WHOLE, progress);
+                let done_now = job.run(interrupt, &nothing, Stint::Whole, progress);
                 done = done_now.inspect_err(|error| core.fail(error))?.or_error();
                 rows_merged += rows;
                 progress.reach(rows_merged);
@@ -359,7 +366,7 @@ pub fn work(core: &Arc<Core>, duty: Duty, now_and_then: impl Fn(&Arc<Core>)) {
 fn finish(core: &Core, job: Picked<'_>) {
     let urgent = |bytes| go_before(core, bytes);
     let is_compaction = job.is_compaction();
-    let done = job.run(&Interrupt::never(), &urgent, Stint::WHOLE, &Progress::default());
+    let done = job.run(&Interrupt::never(), &urgent, Stint::UntilOthersCan, &Progress::default());
     if is_compaction {
         core.state().workers_compacting -= 1;
         // One that may compact now may wait.
@@ -470,7 +477,8 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
     job
 }
 
-/// A compaction of runs: one that was paused, else what keeps lists short, then what reads ask for, then what has time.
+/// A compaction of runs, of tables that are not left to their writers: one that was paused, else what keeps lists short, then what reads
+/// ask for. Then what has time, of any table.
 fn pick_compaction(
     core: &Core,
     state: &mut State,
@@ -479,6 +487,8 @@ fn pick_compaction(
     now: Instant,
 ) -> Option<Job> {
     let most = compacted_run_bytes_max(core.options.memory_bytes);
+    let not_left = |table: &&TableId| !is_left_to_writers(state, **table, now);
+    let tables: Vec<TableId> = tables.iter().filter(not_left).copied().collect();
     if let Some(job) = tables.iter().find_map(|&table| pick_paused(state, table, u64::MAX)) {
         return Some(job);
     }
@@ -516,6 +526,7 @@ fn leave_alone(
             // What was put off, is due, and could be done, is not wanted any more.
             table.merge_put_off = None;
         }
+        // Or for its writers, which leave it again.
         let waits_for_room = is_worth_compacting(table, visible, largest, largest);
         let is_put_off = table.why_not_merged().is_some() || table.flush_put_off.is_some();
         if is_put_off || !table.is_whole_at(visible) || waits_for_room {

@@ -202,13 +202,13 @@ impl State {
         }
     }
 
-    /// When the first work that was put off is to be tried, or a table may be found to rest, of what is not due yet.
+    /// When the first work that was put off or left to writers is to be tried, or a table may be found to rest, of what is not due yet.
     pub fn next_try(&self, now: Instant) -> Option<Instant> {
         let tables = self.worklist.tables(&self.tables).into_iter().map(|id| &self.tables[&id]);
         let of_tables = tables.flat_map(|table| {
             let of_table = [&table.flush_put_off, &table.merge_put_off].into_iter().flatten();
             let put_off = of_table.chain(table.unreadable().map(|(_, put_off)| put_off));
-            put_off.map(PutOff::until)
+            put_off.map(PutOff::until).chain(table.left_to_writers.until(now))
         });
         of_tables
             .chain(self.resting.next_look())

@@ -9,6 +9,7 @@ pub mod expiring;
 pub mod put_off;
 pub mod slots;
 pub mod compaction;
+pub mod left_to_writers;
 pub mod levels;
 pub mod work_signal;
 pub mod underway;

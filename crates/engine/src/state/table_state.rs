@@ -21,6 +21,7 @@ use crate::select::read_memory::ReadMemory;
 use crate::state::compaction::Compaction;
 use crate::state::erasures::{Erasures, Unnoted};
 use crate::state::expiring::Expiring;
+use crate::state::left_to_writers::LeftToWriters;
 use crate::state::levels::levels;
 use crate::state::put_off::PutOff;
 use crate::state::run_demand::RunDemand;
@@ -44,6 +45,7 @@ pub struct TableState {
     pub runs: Vec<Slot<Run>>,
     /// Compactions of some of them that stopped half way.
     pub paused: Vec<Compaction>,
+    pub left_to_writers: LeftToWriters,
     /// Of the segments, those whose postings are being written.
     pub indexing: Vec<Indexing>,
     /// Nothing has changed since no segment lacked postings.
@@ -117,6 +119,7 @@ impl TableState {
             merging: Vec::new(),
             runs: Vec::new(),
             paused: Vec::new(),
+            left_to_writers: LeftToWriters::default(),
             indexing: Vec::new(),
             is_indexed: false,
             index_fault: None,
@@ -310,6 +313,11 @@ impl TableState {
         on_disk > 0 && tombstones >= on_disk.div_ceil(2)
     }
 
+    pub fn newest_run(&self) -> Option<Lsn> {
+        self.runs.last().map(|slot| slot.piece.lsns().last)
+    }
+
+    /// Bytes of all runs.
     pub fn run_bytes(&self) -> u64 {
         self.runs.iter().map(|slot| slot.piece.bytes()).sum()
     }

@@ -1,8 +1,8 @@
 //! Compactions that stop half way, and what may come in between.
 
 use super::*;
-use crate::maintenance::jobs::{Job, Picked};
-use crate::maintenance::run_compaction::{pick_paused, pick_run_compaction};
+use crate::maintenance::jobs::{Job, Picked, is_left_to_writers};
+use crate::maintenance::run_compaction::{pick_paused, pick_run_compaction, pick_to_help};
 use crate::state::compaction::Stint;
 use crate::state::guarded::State;
 use crate::state::put_off::Done;
@@ -12,6 +12,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_schema::{DataType, Field, Schema};
 use drillcore_storage::files::memory_directory::MemoryDirectory;
+use std::time::Instant;
 
 const RUNS: i64 = 8;
 const ROWS_OF_RUN: i64 = 10_000;
@@ -41,7 +42,7 @@ fn choose<'a>(core: &'a Core, pick: impl FnOnce(&mut State) -> Option<Job>) -> P
 }
 
 /// A batch of rows.
-const ONE_BATCH: Stint = Stint(0);
+const ONE_BATCH: Stint = Stint::Bytes(0);
 
 fn compact(core: &Core, stint: Stint) -> Done {
     let visible = core.visible();
@@ -63,7 +64,7 @@ fn pause(db: &Database) {
 fn go_on(db: &Database) {
     let core = db.core().unwrap();
     let job = choose(core, |state| pick_paused(state, TABLE, u64::MAX));
-    let done = job.run(&Interrupt::never(), &|_| (), Stint::WHOLE, &Progress::default());
+    let done = job.run(&Interrupt::never(), &|_| (), Stint::Whole, &Progress::default());
     assert!(matches!(done, Ok(Done::Installed)));
 }
 
@@ -153,25 +154,25 @@ fn runs_that_were_compacted_are_held_for_a_moment() {
     let (db, hold) = with_runs(&Arc::default(), Durability::Os);
     let core = db.core().unwrap();
     let snapshot = db.table("t").unwrap().snapshot().unwrap();
-    assert!(matches!(compact(core, Stint::WHOLE), Done::Installed));
+    assert!(matches!(compact(core, Stint::Whole), Done::Installed));
     let held = core.meter.row_bytes();
     drop(snapshot);
     // The newest version is made anew, and lets go of the runs.
     assert_eq!(ids(&db).len() as i64, RUNS * ROWS_OF_RUN);
     assert_eq!(core.meter.row_bytes(), held, "no read has freed them");
     drop(hold);
-    let since = std::time::Instant::now();
+    let since = Instant::now();
     while core.meter.row_bytes() > held * 2 / 3 {
         assert!(since.elapsed().as_secs() < 20, "a worker frees them");
         std::thread::yield_now();
     }
 }
 
-/// The workers' turn is taken, so all is up to the writer.
 #[test]
 fn a_writer_of_a_table_that_lags_goes_on_with_compactions_bit_by_bit() {
     let (db, hold) = with_runs(&Arc::default(), Durability::Os);
     let core = db.core().unwrap();
+    // All workers compact.
     core.state().workers_compacting = core.options.maintenance_threads;
     drop(hold);
     let table = db.table("t").unwrap();
@@ -194,6 +195,42 @@ fn a_writer_of_a_table_that_lags_goes_on_with_compactions_bit_by_bit() {
     db.flush().unwrap();
     assert_eq!(ids(&db), all);
     is_nothing_reserved(&db);
+}
+
+#[test]
+fn a_worker_that_had_to_wait_leaves_a_compaction_to_those_who_append_and_comes_back() {
+    let (db, hold) = with_runs(&Arc::default(), Durability::Os);
+    let core = db.core().unwrap();
+    let mut newest = core.state().tables[&TABLE].newest_run();
+    let until = || core.state().tables[&TABLE].left_to_writers.until(Instant::now());
+    pause(&db);
+    assert!(!is_left_to_writers(core, TABLE, &mut newest), "no one appends");
+    assert_eq!(until(), None);
+    append(&db, 0..ROWS_OF_RUN);
+    assert!(is_left_to_writers(core, TABLE, &mut newest));
+    let until = until().unwrap();
+    let now = Instant::now();
+    assert!(core.state().next_try(now).is_some_and(|next| next <= until), "a worker comes back");
+    // The table does not lag, and yet its writer takes what was left.
+    let state = core.state();
+    assert!(state.tables[&TABLE].runs.len() < 12);
+    let helped = |state: &mut State| pick_to_help(core, state, TABLE, core.visible(), u64::MAX);
+    let job = Picked::choose(core, state, helped).ok().expect("the paused one");
+    assert!(core.state().tables[&TABLE].paused.is_empty());
+    let done = job.run(&Interrupt::never(), &|_| (), ONE_BATCH, &Progress::default());
+    assert!(matches!(done, Ok(Done::Paused)));
+    drop(hold);
+    let since = Instant::now();
+    while core.state().tables[&TABLE].runs.len() > 2 {
+        assert!(since.elapsed().as_secs() < 20, "no worker comes back");
+        std::thread::yield_now();
+    }
+}
+
+fn append(db: &Database, ids: std::ops::Range<i64>) {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(ids));
+    let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
+    db.table("t").unwrap().append(&batch, OnError::Raise).unwrap();
 }
 
 /// What recovery erases it erases of the runs that there are, so no compaction may have begun before.

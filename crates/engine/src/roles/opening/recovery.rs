@@ -453,7 +453,7 @@ fn make_room(core: &Core) -> Result<()> {
         };
         match Picked::choose(core, core.state(), of_largest) {
             Ok(job) => job
-                .run(&core.options.interrupt, &|_| (), Stint::WHOLE, &Progress::default())?
+                .run(&core.options.interrupt, &|_| (), Stint::Whole, &Progress::default())?
                 .or_error()?,
             Err(_nothing_to_flush) => break,
         }
