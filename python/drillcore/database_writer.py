@@ -62,7 +62,7 @@ class DatabaseWriter(Writer):
         """
         if self._error is not None:
             self._raise_error()
-        if not self._told.adds:
+        if not self._raised.adds:
             self._begin_to_add()
         if not isinstance(data, Mapping):
             raise InvalidTypeError(f"data: expected a dict from table name to rows, not {type(data).__name__}")

@@ -73,7 +73,7 @@ class TableWriter(Writer):
         """
         if self._error is not None:
             self._raise_error()
-        if not self._told.adds:
+        if not self._raised.adds:
             self._begin_to_add()
         if type(data) is dict:
             # The way of most rows, without a call that it could do without.

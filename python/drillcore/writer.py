@@ -75,8 +75,8 @@ class WriterResult:
     failed_count: int = 0
 
 
-class _Told(threading.local):
-    """Of how many failures a thread was told."""
+class _Raised(threading.local):
+    """How many failures the calls of a thread have raised."""
 
     failures = 0
     adds = False
@@ -138,9 +138,9 @@ class Writer(ABC):
         """What the next call raises, with the rows that it is about."""
         self._unreported: list[FailedRow] = []
         self._failures = 0
-        """How often such an error was noted. Every thread that flushes is told, as its own rows may be among them."""
+        """How often such an error was noted. ``flush`` raises each in every thread, whose own rows may have failed."""
         self._last_failure: Error | None = None
-        self._told = _Told()
+        self._raised = _Raised()
         self._process = os.getpid()
         self._failed: list[FailedRow] = []
         self._failed_count = 0
@@ -163,7 +163,7 @@ class Writer(ABC):
         ------
         Error
             If rows that were added before could not be stored; the error has them as ``failed_rows``. The others are
-            stored. If several threads use the writer, each is told, once; the first has the rows.
+            stored. With several threads, ``flush`` raises it once in each; only the first error has the rows.
         """
         with self._lock:
             if self._closed is not None:
@@ -250,8 +250,8 @@ class Writer(ABC):
 
     def _begin_to_add(self) -> None:
         """Note that this thread adds rows from now on."""
-        self._told.failures = self._failures
-        self._told.adds = True
+        self._raised.failures = self._failures
+        self._raised.adds = True
 
     def _add_parts(self, parts: list[tuple[str, pa.Table]]) -> list[tuple[int, int, str]]:
         """Add Arrow data after the rows that are here, and return what does not fit."""
@@ -447,11 +447,11 @@ class Writer(ABC):
         with self._lock:
             error, self._error = self._error, None
             failed, self._unreported = self._unreported, []
-            was_told = self._told.failures == self._failures
-            self._told.failures = self._failures
+            was_raised = self._raised.failures == self._failures
+            self._raised.failures = self._failures
             last = self._last_failure
         if error is None:
-            if also_of_others and not was_told and last is not None:
+            if also_of_others and not was_raised and last is not None:
                 raise type(last)(f"rows added earlier could not be stored, and another thread was given them: {last}")
             return
         if failed:
@@ -469,7 +469,7 @@ class Writer(ABC):
         except Error as error:
             with self._lock:
                 # It may be about rows that another thread has taken, and noted, meanwhile.
-                if not self._take_failed() and self._error is None and self._told.failures == self._failures:
+                if not self._take_failed() and self._error is None and self._raised.failures == self._failures:
                     self._note_error(error)
         try:
             return call()
@@ -484,7 +484,7 @@ class Writer(ABC):
             f"process {self._process} opened the writer, and this process is a fork of it; open the database again "
             "here, or write to it there"
         )
-        self._buffers, self._queue, self._told = {}, [Chunk(0)], _Told()
+        self._buffers, self._queue, self._raised = {}, [Chunk(0)], _Raised()
         self._busy = self._hands_over = False
         self._result = WriterResult(0, 0, 0)
 

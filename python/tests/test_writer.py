@@ -353,7 +353,7 @@ def flushed(writer: drillcore.TableWriter, rows: list[int]) -> tuple[str, list[A
 
 
 @pytest.mark.parametrize("is_dropped", [True, False])
-def test_no_flush_returns_as_if_rows_were_stored_whose_fault_another_thread_was_told(
+def test_no_flush_returns_as_if_rows_were_stored_whose_fault_another_thread_raised(
     database: drillcore.Database, is_dropped: bool
 ) -> None:
     t = table(database)

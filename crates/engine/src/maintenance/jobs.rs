@@ -335,7 +335,7 @@ impl Ending<'_> {
                 if waits.lap() < WAIT_MAX {
                     return false;
                 }
-                let is_left = is_left_to_writers(core, *table, newest);
+                let is_left = leave_to_writers(core, *table, newest);
                 // A wait for the lock is none for a processor.
                 waits.lap();
                 is_left
@@ -344,9 +344,9 @@ impl Ending<'_> {
     }
 }
 
-/// Leaves the compactions of a table to its writers for a while, if commits came to it: `newest` is the newest one before, and becomes
+/// Leaves the compactions of a table to its writers for a while, if commits came to it, and says whether it does: `newest` is the newest one before, and becomes
 /// that of now.
-pub fn is_left_to_writers(core: &Core, table: TableId, newest: &mut Option<Lsn>) -> bool {
+pub fn leave_to_writers(core: &Core, table: TableId, newest: &mut Option<Lsn>) -> bool {
     let mut state = core.state();
     let Some(entry) = state.tables.get_mut(&table) else { return false };
     let before = std::mem::replace(newest, entry.newest_run());

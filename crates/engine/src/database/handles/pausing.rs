@@ -1,7 +1,7 @@
 //! Compactions that stop half way, and what may come in between.
 
 use super::*;
-use crate::maintenance::jobs::{Job, Picked, is_left_to_writers};
+use crate::maintenance::jobs::{Job, Picked, leave_to_writers};
 use crate::maintenance::run_compaction::{pick_paused, pick_run_compaction, pick_to_help};
 use crate::state::compaction::Stint;
 use crate::state::guarded::State;
@@ -204,10 +204,10 @@ fn a_worker_that_had_to_wait_leaves_a_compaction_to_those_who_append_and_comes_b
     let mut newest = core.state().tables[&TABLE].newest_run();
     let until = || core.state().tables[&TABLE].left_to_writers.until(Instant::now());
     pause(&db);
-    assert!(!is_left_to_writers(core, TABLE, &mut newest), "no one appends");
+    assert!(!leave_to_writers(core, TABLE, &mut newest), "no one appends");
     assert_eq!(until(), None);
     append(&db, 0..ROWS_OF_RUN);
-    assert!(is_left_to_writers(core, TABLE, &mut newest));
+    assert!(leave_to_writers(core, TABLE, &mut newest));
     let until = until().unwrap();
     let now = Instant::now();
     assert!(core.state().next_try(now).is_some_and(|next| next <= until), "a worker comes back");
