@@ -48,7 +48,7 @@ use crate::rules::null_safe_joins::{NullSafeKeys, optimizer_rules};
 use crate::rules::one_nan::OneNan;
 use crate::rules::subquery_names::SubqueryNames;
 use crate::rules::unknown_memberships::UnknownMemberships;
-use crate::rules::window_frames::GroupFrames;
+use crate::rules::window_frames::RangeFrames;
 use crate::session::{self, CATALOG, SCHEMA};
 use crate::tables::key_order::KeyOrder;
 use crate::tables::scan_exec::Threads;
@@ -228,7 +228,7 @@ async fn plan(
     let waiting_bytes = memory_bytes / WAITING_SHARE / threads;
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(CorrelatedSubqueries),
-        Arc::new(GroupFrames),
+        Arc::new(RangeFrames),
         Arc::new(ComparedLiterals),
         Arc::new(ComparedDecimals),
     ];

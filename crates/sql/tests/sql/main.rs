@@ -18,3 +18,4 @@ mod parameters;
 mod percentiles;
 mod query;
 mod refusals;
+mod windows;
