@@ -46,6 +46,7 @@ use crate::rules::correlated_subqueries::CorrelatedSubqueries;
 use crate::rules::exact_lists::ExactLists;
 use crate::rules::null_safe_joins::{NullSafeKeys, optimizer_rules};
 use crate::rules::one_nan::OneNan;
+use crate::rules::physical_filters::physical_optimizer_rules;
 use crate::rules::subquery_names::SubqueryNames;
 use crate::rules::unknown_memberships::UnknownMemberships;
 use crate::rules::window_frames::RangeFrames;
@@ -251,6 +252,7 @@ async fn plan(
         .with_optimizer_rule(Arc::new(ComputedKeys))
         .with_optimizer_rule(Arc::new(constants))
         .with_query_planner(Arc::new(NullSafeKeys))
+        .with_physical_optimizer_rules(physical_optimizer_rules())
         .with_physical_optimizer_rule(Arc::new(KeyOrder { waiting_bytes }))
         .build();
     let context = SessionContext::new_with_state(state);

@@ -15,3 +15,4 @@ pub mod subquery_names;
 pub mod unknown_memberships;
 pub mod computed_keys;
 pub mod window_frames;
+pub mod physical_filters;

@@ -104,6 +104,48 @@ fn nulls_are_equal_to_is_not_distinct_from_and_to_no_other_comparison() {
     assert!(plan.contains("HashJoin") && !plan.contains("NestedLoop"), "{plan}");
 }
 
+/// DataFusion moved such conditions below the join, and there took `l.a` and `r.a` for one column.
+#[test]
+fn a_condition_above_an_outer_join_tells_columns_of_one_name_apart() {
+    let rows: Vec<Vec<Row>> = [5, 7, 11].map(|seed| (0..9).map(|k| row(k, seed)).collect()).into();
+    let [l, r, x] = &rows[..] else { unreachable!() };
+    let db = database(&[("l", l), ("r", r), ("x", x)]);
+    let both: Vec<Row> = r.iter().chain(x).copied().collect();
+    let none = (None, None);
+    let joined = |right: &[Row]| -> (Vec<(Row, Row)>, Vec<(Row, Row)>) {
+        let pairs = l.iter().flat_map(|l| right.iter().map(move |r| (*l, *r)));
+        let pairs: Vec<_> = pairs.filter(|(l, r)| equal(l.1, r.1)).collect();
+        let left = l.iter().filter(|l| !pairs.iter().any(|pair| equal(pair.0.1, l.1)));
+        let alone = right.iter().filter(|r| !pairs.iter().any(|pair| equal(pair.1.1, r.1)));
+        let left: Vec<_> = left.map(|l| (*l, none)).collect();
+        let alone: Vec<_> = alone.map(|r| (none, *r)).collect();
+        ([&pairs[..], &alone].concat(), [&pairs[..], &alone, &left].concat())
+    };
+    type Kept = fn(&(Row, Row)) -> bool;
+    let conditions: [(&str, Kept); 3] = [
+        ("l.a is distinct from r.a", |(l, r)| l.0 != r.0),
+        ("coalesce(l.a, -1) <> coalesce(r.a, -1)", |(l, r)| l.0 != r.0),
+        ("(l.a = r.a) is not true", |(l, r)| !equal(l.0, r.0)),
+    ];
+    for (side, rows) in [
+        ("(select * from r union all select * from x) r", &both),
+        ("(select * from r order by k limit 5) r", &r[..5].to_vec()),
+        ("(select * from r where k <= (select max(k) from x)) r", r),
+    ] {
+        let (right, full) = joined(rows);
+        for (condition, is_kept) in conditions {
+            for (kind, rows) in [("right", &right), ("full", &full)] {
+                let expected = rows.iter().filter(|pair| is_kept(pair)).count();
+                let query =
+                    format!("select l.a as x, r.a as y from l {kind} join {side} on l.b = r.b");
+                let query = format!("{query} where {condition}");
+                let found: usize = run(&db, &query).iter().map(|batch| batch.num_rows()).sum();
+                assert_eq!(found, expected, "{query}");
+            }
+        }
+    }
+}
+
 /// Polars refuses two columns of one name, and pandas gives both for it.
 #[test]
 fn no_two_columns_of_a_result_have_one_name() {
