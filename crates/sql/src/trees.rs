@@ -143,7 +143,11 @@ pub fn change_expressions(
         let name = names.save(&expr);
         Ok(change(expr)?.update_data(|expr| name.restore(expr)))
     };
-    map_expressions(plan, &mut change_under_name)
+    map_expressions(plan, &mut |expr| match expr {
+        // Its columns are its parts, and it has no name.
+        Expr::GroupingSet(_) => expr.map_children(&mut change_under_name),
+        expr => change_under_name(expr),
+    })
 }
 
 /// Changes the parts of the expressions of one plan, each after its own parts. Its columns are called as before.

@@ -4,4 +4,5 @@ pub mod parameters;
 pub mod syntax;
 pub mod columns_first;
 pub mod from_first;
+pub mod grouping_sets;
 pub mod wrong_forms;

@@ -11,9 +11,10 @@ use datafusion::sql::sqlparser::ast::{
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
+use crate::parsing::grouping_sets::with_grouping_sets;
 use crate::trees::{Parsed, each_parsed};
 
-/// Refuses the ones, also in subqueries, and leaves out the others.
+/// Refuses the ones, also in subqueries, and leaves out the others. Writes rollups as what is taken.
 pub fn without_wrong_forms(statement: &mut Statement) -> Result<()> {
     match statement {
         Statement::Statement(statement) => each_parsed(statement, &mut |part| match part {
@@ -34,6 +35,7 @@ fn check_select(select: &mut Select) -> Result<()> {
     if let Some(Distinct::On(columns)) = &mut select.distinct {
         keep_first_of_each(columns, |column| column);
     }
+    with_grouping_sets(&mut select.group_by);
     select.from.iter().try_for_each(check_joins)
 }
 

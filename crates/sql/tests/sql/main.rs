@@ -7,6 +7,7 @@ mod condition;
 mod deletes;
 mod files;
 mod floats;
+mod groupings;
 mod joins;
 mod keys;
 mod long_texts;
