@@ -13,11 +13,13 @@ use datafusion::logical_expr::{
 
 use crate::functions::bounded_functions::{check_bytes, is_bounded};
 use crate::functions::checked_results::{check_arguments, checked, is_checked};
+use crate::functions::plain_arguments::{is_with_plain_arguments, with_plain_arguments};
 
-/// The guarded form of `function` if its results can outgrow its arguments, or be wrong silently; else itself. `limit_bytes` is what
-/// one result may take.
+/// The guarded form of a function whose results can outgrow its arguments or be silently wrong, or that panics at some arguments;
+/// of others, the function itself. `limit_bytes` is what one result may take.
 pub fn guarded(function: Arc<ScalarUDF>, limit_bytes: u64) -> Arc<ScalarUDF> {
-    match is_bounded(function.name()) || is_checked(function.name()) {
+    let name = function.name();
+    match is_bounded(name) || is_checked(name) || is_with_plain_arguments(name) {
         true => Arc::new(ScalarUDF::new_from_impl(GuardedFunction { function, limit_bytes })),
         false => function,
     }
@@ -80,7 +82,8 @@ impl ScalarUDFImpl for GuardedFunction {
         })
     }
 
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        with_plain_arguments(self.name(), &mut arguments.args)?;
         check_bytes(self.name(), &arguments, self.limit_bytes)?;
         check_arguments(self.name(), &arguments.args)?;
         let (given, rows) = (arguments.args.clone(), arguments.number_rows);

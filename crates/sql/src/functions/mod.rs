@@ -4,6 +4,7 @@ pub mod checked_decimals;
 pub mod checked_arithmetic;
 pub mod bounded_functions;
 pub mod checked_results;
+pub mod plain_arguments;
 pub mod guarded_functions;
 pub mod moments;
 pub mod sliding_floats;

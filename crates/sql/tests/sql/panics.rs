@@ -93,6 +93,7 @@ fn calls_that_made_a_library_panic_end_in_a_typed_error_or_an_answer() {
         ("cardinality(array_repeat(n, n)) > 0", None),
         ("cardinality(range(0, n)) > 0", None),
         ("length(s || repeat('x', 2000000000)) > 0", None),
+        ("length(lpad(s, case when n < 2 then n else 2 end)) = 0", None),
     ];
     for (condition, expected) in calls {
         let found = is_answered(condition, || passing(&table, condition));
@@ -105,6 +106,25 @@ fn calls_that_made_a_library_panic_end_in_a_typed_error_or_an_answer() {
     }
     assert_eq!(run(&db, "select id from t").unwrap(), ROWS as usize, "the table is usable");
     assert_eq!(passing(&table, "n = 1").unwrap(), passing(&table, "n + 0 = 1").unwrap());
+}
+
+/// The maximum of no times is the lowest of all in the place of a null, which no day begins before.
+#[test]
+fn functions_answer_for_nulls_and_for_lengths_below_zero() {
+    let rows = rows_of([
+        ("id", Arc::new(Int64Array::from_iter_values(0..3)), false),
+        ("n", Arc::new(Int64Array::from(vec![-1, 0, 2])), true),
+        ("ts", Arc::new(TimestampMicrosecondArray::from(vec![None, Some(5), None])), true),
+    ]);
+    let db = database_of(&rows);
+    let days = "select count(*) from (select id, date_trunc('day', max(ts)) as d from t group by id) where d is null";
+    assert_eq!(fixtures::numbers(&fixtures::run(&db, days)), [2]);
+    for pad in ["lpad", "rpad"] {
+        let lengths = format!("select length({pad}('abc', n)) from t order by id");
+        assert_eq!(fixtures::numbers(&fixtures::run(&db, &lengths)), [0, 0, 2]);
+        let lengths = format!("select length({pad}('abc', n, 'x')) from t order by id");
+        assert_eq!(fixtures::numbers(&fixtures::run(&db, &lengths)), [0, 0, 2]);
+    }
 }
 
 #[test]
