@@ -24,8 +24,9 @@ const T_SKEWNESS_FACTOR: f64 = 25.0;
 /// The share of the greatest number by which rounding may move an end that follows from numbers alone.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
 
-/// If unmet rows could move the mean by more than this many half-widths, t gives way to bounds.
-const T_REACH_MAX: f64 = 10.0;
+/// If unmet rows could move the mean by more than this many half-widths, t gives way to bounds. Of populations made to fail,
+/// with a few numbers far from the others, the worst hold in 94 % of samples then; at 2 half-widths in 92 %, at 10 in 60 %.
+const T_REACH_MAX: f64 = 1.5;
 
 /// The mean over the rows of a group, from the numbers `m` met among the draws: Student's t.
 ///
@@ -67,7 +68,7 @@ pub fn mean_t(m: &Moments, design: &Design, confidence: Confidence) -> Interval 
 ///
 /// Few rows may carry most of it, if either
 /// - the bounds say so: the rows that could be unmet with the chance to be wrong, all at a bound, would move the mean by more
-///   than ten times the half width of the t interval; or
+///   than one and a half times the half width of the t interval; or
 /// - the draws say so: of 1,000 or more, their skewness `g` is so large that there are less than `25 g^2` of them (Cochran 1977,
 ///   section 2.15).
 ///

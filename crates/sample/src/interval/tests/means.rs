@@ -29,6 +29,11 @@ fn rare(rng: &mut Rng) -> f64 {
     if rng.below(100) == 0 { 1_000.0 } else { 300.0 * rng.unit_f64() }
 }
 
+/// The same with more of them, and nearer to each other.
+fn few(rng: &mut Rng) -> f64 {
+    if rng.below(20) == 0 { 100.0 + 19.0 * rng.unit_f64() } else { 20.0 * rng.unit_f64() }
+}
+
 /// In minutes, like those of flights: most leave a little early or late, some much later, very few the next day.
 pub(super) fn delay(rng: &mut Rng) -> f64 {
     match rng.below(1_000) {
@@ -165,14 +170,41 @@ fn skewness_moves_an_end_of_t_out_where_it_fails() {
     }
 }
 
+/// A few numbers far from the others, at the distance where the sample that misses them is most harmful. Null hypothesis: at
+/// least 95 % hold; asserted is 93.5 %. Twin: t, also with its skewness, which falls below 85 % at some size.
+#[test]
+fn few_large_numbers_that_samples_miss_are_held_where_t_does_not() {
+    let mut twin: f64 = 1.0;
+    for n in [10, 20, 30, 100, 300] {
+        for met in [0.5, 1.0, 1.5, 2.0, 3.0] {
+            for far in [0.4, 0.7, 1.0, 1.5, 4.0] {
+                let share = met / n as f64;
+                let value = far * (n as f64).sqrt();
+                let numbers = population(40, |rng| match rng.unit_f64() < share {
+                    true => value,
+                    false => (12.0f64).sqrt() * (rng.unit_f64() - 0.5),
+                });
+                let found = found(&numbers, n, REPETITIONS);
+                let case = format!("{n} draws, {met} of them at {value}");
+                assert!(found.held > 0.935, "seed {SEED:#x}, {case}: {}", found.held);
+                twin = twin.min(found.skewed);
+            }
+        }
+    }
+    assert!(twin < 0.85, "t passed: {twin}");
+}
+
 /// Numbers that t can be trusted with are left to it: bounds are taken in less than 1 % of samples.
 #[test]
 fn without_heavy_tails_bounds_change_nothing() {
-    let cases: [(&str, Draw); 3] =
-        [("normal", normal), ("exponential", exponential), ("uniform", Rng::unit_f64)];
-    for (stream, (name, draw)) in cases.into_iter().enumerate() {
+    let cases: [(&str, Draw, u64); 3] = [
+        ("normal", normal, 100),
+        ("exponential", exponential, 500),
+        ("uniform", Rng::unit_f64, 30),
+    ];
+    for (stream, (name, draw, from)) in cases.into_iter().enumerate() {
         let numbers = population(10 + stream as u64, draw);
-        for n in [100, 1_000] {
+        for n in [from, 1_000] {
             let found = found(&numbers, n, REPETITIONS);
             assert!(found.bounded < 0.01, "{name}, {n}: {}", found.bounded);
         }
@@ -286,7 +318,7 @@ fn the_ends_are_nearer_than_those_of_bets() {
 #[test]
 #[ignore = "takes 40 seconds; cases of it run in the tests above"]
 fn the_tables_of_intervals_for_means() {
-    let cases: [(&str, Vec<f64>); 11] = [
+    let cases: [(&str, Vec<f64>); 12] = [
         ("delays", population(4, delay)),
         ("lognormal 1", population(5, lognormal(1.0))),
         ("lognormal 1.5", population(7, lognormal(1.5))),
@@ -294,6 +326,7 @@ fn the_tables_of_intervals_for_means() {
         ("Pareto 1.5", population(2, pareto)),
         ("one in 1,000", population(3, spikes)),
         ("one in 100", population(8, rare)),
+        ("one in 20", population(9, few)),
         ("exponential", population(6, exponential)),
         ("normal", population(20, normal)),
         ("uniform", population(21, Rng::unit_f64)),
