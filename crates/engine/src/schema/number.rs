@@ -1,7 +1,7 @@
 //! [`Number`]: a value of a column that can be computed with.
 //!
 //! Integers and floats are numbers, and so are dates and timestamps: how many of their unit they lie after the beginning of
-//! 1970. Of integers and times nothing is lost, which a float would lose beyond 2^53.
+//! 1970. Of integers and times nothing is lost, which a float would lose beyond 2^53. A decimal is the nearest float.
 
 use std::fmt;
 use std::sync::Arc;
@@ -79,9 +79,13 @@ impl fmt::Display for Number {
     }
 }
 
-/// Whether values are integers or floats.
-pub fn is_number(data_type: &DataType) -> bool {
-    data_type.is_integer() || data_type.is_floating()
+/// The type of the numbers that values are, if they are integers, floats or decimals.
+pub fn number_type(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Decimal128(..) => Some(DataType::Float64),
+        _ if data_type.is_integer() || data_type.is_floating() => Some(data_type.clone()),
+        _ => None,
+    }
 }
 
 /// Whether values are dates or timestamps, which have an order and distances, but no sum.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{
-    Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
+    Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
+    UInt64Array,
 };
 use drillcore::arrow_schema::{DataType, Schema};
 use drillcore::*;
@@ -376,6 +377,47 @@ impl Expression for WrongType {
     fn evaluate(&self, rows: &RecordBatch) -> Result<ArrayRef> {
         Ok(Arc::new(UInt64Array::from(vec![1; rows.num_rows()])))
     }
+}
+
+/// Prices are decimals in many tables, and were no numbers.
+#[test]
+fn decimals_are_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path().join("db"), Options::default()).unwrap();
+    let columns =
+        schema_of(&[("id", DataType::Int64, false), ("price", DataType::Decimal128(8, 2), true)]);
+    let table = db.create_table("t", TableSpec::new(columns.clone(), ["id"])).unwrap();
+    // Of 0.00 to 4.99, a tenth without.
+    let cents = |id: i64| (id % 10 != 3).then_some(i128::from(id * 7 % 500));
+    for part in [0..2_000, 2_000..3_000] {
+        let prices: Decimal128Array = part.clone().map(cents).collect();
+        let prices = prices.with_precision_and_scale(8, 2).unwrap();
+        let arrays: Vec<ArrayRef> =
+            vec![Arc::new(Int64Array::from_iter_values(part)), Arc::new(prices)];
+        let rows = RecordBatch::try_new(columns.clone(), arrays).unwrap();
+        table.append(&rows, OnError::Raise).unwrap();
+        db.flush().unwrap();
+    }
+    let held: Vec<f64> = (0..3_000).filter_map(cents).map(|cents| cents as f64 / 100.0).collect();
+    let (count, sum) = (held.len() as f64, held.iter().sum::<f64>());
+    let of = [
+        (Aggregate::avg("price"), sum / count),
+        (Aggregate::sum("price"), sum),
+        (Aggregate::values("price"), count),
+        (Aggregate::min("price"), 0.0),
+        (Aggregate::max("price"), 4.99),
+        (Aggregate::ratio("price", "id"), f64::NAN),
+    ];
+    let aggregates = of.clone().map(|(aggregate, _)| aggregate);
+    let whole = estimate(&table, &request(&aggregates, &[], Stop::Rows(3_000))).unwrap();
+    for ((aggregate, expected), found) in of.iter().zip(&whole.aggregates) {
+        let value = found.intervals[0].value;
+        let is_close = (value - expected).abs() < 1e-9 * expected.abs().max(1.0);
+        assert!(is_close || expected.is_nan() && value > 0.0, "{aggregate:?}: {value}");
+    }
+    let few = estimate(&table, &request(&aggregates[..2], &[], Stop::Rows(30))).unwrap();
+    let mean = few.aggregates[0].intervals[0];
+    assert!(mean.contains(sum / count) && 0.0 <= mean.low && mean.high <= 4.99, "{mean:?}");
 }
 
 #[test]

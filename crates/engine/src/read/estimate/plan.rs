@@ -18,7 +18,7 @@ use crate::read::estimate::request::{EstimateRequest, HalfWidth, Stop};
 use crate::read::estimate::result::column_names;
 use crate::read::snapshot::TableSnapshot;
 use crate::schema::conform::cast;
-use crate::schema::number::{is_number, is_time};
+use crate::schema::number::{is_time, number_type};
 use crate::schema::unit::Unit;
 use crate::select::predicate::Test;
 
@@ -305,8 +305,8 @@ impl EstimatePlan {
         self.bounds_are_met && is_plain
     }
 
-    /// The type of what becomes of values: extremes are values of the column, and quantiles of times are times. Others are
-    /// floats.
+    /// The type of what becomes of values: extremes are values of the column, but of decimals, and quantiles of times are times.
+    /// Others are floats.
     pub fn data_type(&self, measure: Measure) -> &DataType {
         match measure {
             Measure::Of(Figure::Min | Figure::Max, slot) => &self.slots[slot].data_type,
@@ -397,10 +397,9 @@ impl EstimatePlan {
             }
             Aggregate::Values(column) => {
                 let (place, data_type, may_lack) = self.place(table, request, column)?;
-                let input = if is_number(&data_type) {
-                    Input::Numbers(place)
-                } else {
-                    Input::Values(place)
+                let (input, data_type) = match number_type(&data_type) {
+                    Some(number_type) => (Input::Numbers(place), number_type),
+                    None => (Input::Values(place), data_type),
                 };
                 if let Input::Values(_) = input
                     && !is_key_type(&data_type)
@@ -460,7 +459,10 @@ impl EstimatePlan {
     ) -> Result<(usize, DataType, bool)> {
         let (place, data_type, may_lack) = self.place(table, request, name)?;
         let is_time = is_time(&data_type);
-        if is_number(&data_type) || is_time && takes_times {
+        if let Some(number_type) = number_type(&data_type) {
+            return Ok((place, number_type, may_lack));
+        }
+        if is_time && takes_times {
             return Ok((place, data_type, may_lack));
         }
         let needed = if takes_times { "numbers, dates or timestamps" } else { "numbers" };
