@@ -1,5 +1,6 @@
 //! Column types as they are typed: the names that the Python package takes, and decimals.
 
+use arrow_array::timezone::Tz;
 use arrow_schema::{DataType, TimeUnit};
 use drillcore::Error;
 
@@ -44,7 +45,10 @@ pub fn column_type(text: &str) -> Result<DataType, String> {
         return Ok(DataType::new_list(DataType::Utf8, true));
     }
     let plain = NAMES.iter().find(|(name, _)| *name == text).map(|(_, of_name)| of_name.clone());
-    plain.or_else(|| timestamp(text)).or_else(|| decimal(text)).ok_or_else(|| {
+    if let Some(timestamp) = timestamp(text) {
+        return check_zone(&timestamp).map(|()| timestamp);
+    }
+    plain.or_else(|| decimal(text)).ok_or_else(|| {
         let usual = USUAL_NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
         if let Some((_, meant)) = usual {
             return format!("unknown type {text:?}; did you mean {meant:?}?");
@@ -73,6 +77,20 @@ fn timestamp(text: &str) -> Option<DataType> {
         Some("") => None,
         zone => Some(DataType::Timestamp(unit, zone.map(Into::into))),
     }
+}
+
+/// Refuses a time zone that no clock shows: rows could not be printed.
+///
+/// # Errors
+/// What is wrong, and which names there are.
+pub fn check_zone(data_type: &DataType) -> Result<(), String> {
+    let DataType::Timestamp(_, Some(zone)) = data_type else { return Ok(()) };
+    let parsed: Result<Tz, _> = zone.parse();
+    parsed.map(|_| ()).map_err(|_| {
+        format!(
+            "unknown time zone {zone:?}; use a name such as \"UTC\", \"Europe/Oslo\" or \"+01:00\""
+        )
+    })
 }
 
 /// "decimal128(PRECISION, SCALE)".

@@ -95,6 +95,11 @@ impl<R: Read> ArrowFile<Buffered<R>> {
             ));
         }
         let is_file = first_word.len() == WORD_LEN && first_word.starts_with(MAGIC);
+        if !is_file && !is_start_of_message(&first_word) {
+            return Err(ipc(
+                "the file is not an Arrow IPC file or stream; use --format if it has another format",
+            ));
+        }
         if is_file {
             first_word.clear();
         }
@@ -252,6 +257,17 @@ fn check_buffers(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<(), 
         return Err(too_large("an uncompressed batch", unpacked_bytes, BATCH_BYTES_MAX));
     }
     Ok(())
+}
+
+/// Whether a stream can begin like this: with a mark, or with the length of its schema in files of long ago. Where less than a word
+/// is there, it is said later that the file ends too early.
+fn is_start_of_message(first_word: &[u8]) -> bool {
+    let Some(&first) = first_word.first_chunk::<4>().filter(|_| first_word.len() == WORD_LEN)
+    else {
+        return true;
+    };
+    let len = usize::try_from(i32::from_le_bytes(first));
+    first == CONTINUATION || len.is_ok_and(|len| len <= METADATA_BYTES_MAX)
 }
 
 fn too_large(what: &str, bytes: usize, limit: usize) -> ArrowError {

@@ -88,6 +88,10 @@ impl From<ArrowError> for Stop {
         match error {
             ArrowError::IoError(_, error) => error.into(),
             ArrowError::InvalidArgumentError(why) => Stop::Fault(Fault::unusable(why)),
+            // Of a time zone that this build does not know.
+            ArrowError::ParseError(why) => Stop::Fault(Fault::unusable(format!(
+                "cannot write the rows as text: {why}; --output arrow writes them as they are"
+            ))),
             other => {
                 Stop::Fault(Fault::unusable(format!("cannot write to standard output: {other}")))
             }

@@ -75,6 +75,22 @@ pub fn sql(arguments: Sql, ctrl_c: &Arc<CtrlC>) -> Result<(), Fault> {
     }
 }
 
+/// Refuses a command of the prompt among statements.
+fn check_is_statement(text: &str) -> Result<(), Fault> {
+    match text.starts_with('\\') {
+        false => Ok(()),
+        true => {
+            let command = text.split_whitespace().next().unwrap_or_default();
+            let instead = match command {
+                "\\d" => "use drillcore tables or drillcore describe",
+                _ => "leave it out",
+            };
+            let what = format!("{command} is a command of the prompt in a terminal; {instead}");
+            Err(Fault::wrong_call(what))
+        }
+    }
+}
+
 /// A reader and how it shows what it reads.
 struct Session {
     arguments: Sql,
@@ -125,7 +141,8 @@ impl Session {
     fn script(self, text: &str) -> Result<(), Fault> {
         for Statement { text, line } in split(text).statements {
             let snapshot = self.snapshot(&self.refreshed()?)?;
-            let done = read::print_query(&snapshot, &self.arguments, &text);
+            let done = check_is_statement(&text)
+                .and_then(|()| read::print_query(&snapshot, &self.arguments, &text));
             done.map_err(|fault| fault.at(&format!("standard input, line {line}")))?;
         }
         Ok(())

@@ -17,6 +17,7 @@ use indicatif::{HumanCount, ProgressBar};
 use parking_lot::Mutex;
 
 use crate::arguments::ingest::{Ingest, MergeName, OnErrorName, Shape};
+use crate::column_type::check_zone;
 use crate::files::batches::{
     BadRecord, Batch, Part, Parts, Places, Reading, Taken, unopened, unusable,
 };
@@ -201,6 +202,7 @@ fn new_table(
             Merge::Rollup(spec)
         }
     };
+    check_zones(first, &columns)?;
     Ok(TableSpec {
         set: set.clone(),
         set_index: !no_set_index,
@@ -208,6 +210,17 @@ fn new_table(
         ttl: ttl.clone(),
         ..TableSpec::new(columns, key).weights(weights.clone()).merge(merge)
     })
+}
+
+/// Refuses a time zone that rows of the table could not be printed in.
+fn check_zones(file: &str, columns: &Schema) -> Result<(), Fault> {
+    for field in columns.fields() {
+        check_zone(field.data_type()).map_err(|what| {
+            let other = format!("--type {}=timestamp[us, UTC]", field.name());
+            Fault::wrong_call(format!("column {:?}: {what}, as in {other}", field.name())).at(file)
+        })?;
+    }
+    Ok(())
 }
 
 /// Refuses what has one column in which there are several, as far as its name tells.

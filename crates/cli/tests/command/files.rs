@@ -1,9 +1,15 @@
 //! What files say is what tables hold: times with their offsets, columns in the types they are guessed to have,
 //! and options that hold for the table that is there.
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::{drillcore, prints, refused};
+use arrow_array::{RecordBatch, TimestampMicrosecondArray};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+
+use crate::{drillcore, fails, prints, refused, with_table};
 
 /// The same values of column "at" in each format of text, as a file each.
 fn files(folder: &Path, times: &[&str]) -> [&'static str; 2] {
@@ -513,4 +519,42 @@ fn an_object_or_array_that_the_given_type_cannot_hold_is_named_with_its_line_and
             ["ingest", "db", &format!("{table}_text"), "a.jsonl", "--key=id", "--type=a=string"];
         assert!(prints(folder, &text).starts_with("2 rows"));
     }
+}
+
+/// Rows in such a zone could be stored, and never printed.
+#[test]
+fn a_time_zone_that_does_not_exist_is_refused_before_a_table_has_it() {
+    let folder = with_table();
+    let folder = folder.path();
+    let known = "use a name such as \"UTC\", \"Europe/Oslo\" or \"+01:00\"";
+    let add = ["add-column", "db", "t", "at", "timestamp[us, Mars/Base]"];
+    assert!(refused(folder, &add).contains(known), "{}", refused(folder, &add));
+    let given =
+        ["ingest", "db", "new", "a.csv", "--key=city", "--type=hour=timestamp[s, Mars/Base]"];
+    assert!(refused(folder, &given).contains(known));
+    let zone = Some("Mars/Base".into());
+    let at = Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, zone), false);
+    let columns = Arc::new(Schema::new(vec![at]));
+    let at = TimestampMicrosecondArray::from(vec![1]).with_timezone("Mars/Base");
+    let rows = RecordBatch::try_new(columns.clone(), vec![Arc::new(at)]).unwrap();
+    let file = File::create(folder.join("a.arrow")).unwrap();
+    let mut writer = StreamWriter::try_new(file, &columns).unwrap();
+    writer.write(&rows).unwrap();
+    writer.finish().unwrap();
+    let from_file = ["ingest", "db", "new", "a.arrow", "--key=at"];
+    let message = refused(folder, &from_file);
+    assert!(message.contains("a.arrow: column \"at\"") && message.contains(known), "{message}");
+    let in_utc = [&from_file[..], &["--type=at=timestamp[us, UTC]"]].concat();
+    assert!(prints(folder, &in_utc).starts_with("1 row appended"));
+    assert!(prints(folder, &["scan", "db", "new"]).contains("1970-01-01T00:00:00.000001Z"));
+}
+
+#[test]
+fn a_file_that_is_no_arrow_file_is_not_said_to_be_too_large() {
+    let folder = with_table();
+    let folder = folder.path();
+    std::fs::write(folder.join("bad.arrow"), "garbage, and more of it").unwrap();
+    let (code, message) = fails(folder, &["ingest", "db", "new", "bad.arrow", "--key=k"]);
+    assert_eq!(code, 3);
+    assert!(message.contains("the file is not an Arrow IPC file or stream"), "{message}");
 }

@@ -107,6 +107,9 @@ fn statements_on_standard_input_run_up_to_the_first_that_fails() {
         message.starts_with("drillcore: standard input, line 3: unknown table \"tt\""),
         "{message}"
     );
+    let output = drillcore(folder.path(), &sql, "select 1 as a;\n\\d t;");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("line 2: \\d is a command of the prompt"), "{message}");
     let output = drillcore(folder.path(), &["sql", "db", "--at=never"], "");
     assert_eq!(
         output.status.code(),
