@@ -25,13 +25,30 @@ pub(super) struct ListSize {
 
 impl ListSize {
     pub fn push(&mut self, len: usize) {
+        self.push_even(1, len);
+    }
+
+    /// Takes in `count` strings of `len` bytes.
+    pub fn push_even(&mut self, count: usize, len: usize) {
         if self.count == 0 {
             self.same_len = Some(len);
         } else if self.same_len != Some(len) {
             self.same_len = None;
         }
-        self.count += 1;
-        self.total += len;
+        self.count += count;
+        self.total += count * len;
+    }
+
+    /// Takes in strings that lie one behind the other, at least one, by the offset of the first and the end of each.
+    pub fn push_consecutive(&mut self, offsets: &[i32]) {
+        let len = |ends: &[i32]| (ends[1] - ends[0]) as usize;
+        let first = len(offsets);
+        let is_even = offsets.windows(2).all(|ends| len(ends) == first);
+        let is_first = self.count == 0;
+        let same_len = if is_first { Some(first) } else { self.same_len };
+        self.same_len = same_len.filter(|len| is_even && *len == first);
+        self.count += offsets.len() - 1;
+        self.total += (offsets[offsets.len() - 1] - offsets[0]) as usize;
     }
 
     /// The size after `dropped` bytes are taken from the front of every string.
@@ -73,14 +90,25 @@ impl ListSize {
             end += string.len();
             end
         });
+        self.write_ends(ends, out);
+        for string in strings {
+            out.extend_from_slice(string);
+        }
+    }
+
+    /// The same for strings that lie one behind the other in `bytes`: by where the first begins and where each ends.
+    pub fn write_consecutive(&self, offsets: &[i32], bytes: &[u8], out: &mut Vec<u8>) {
+        let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+        self.write_ends(offsets[1..].iter().map(|end| (end - first) as usize), out);
+        out.extend_from_slice(&bytes[first as usize..last as usize]);
+    }
+
+    fn write_ends(&self, ends: impl Iterator<Item = usize>, out: &mut Vec<u8>) {
         match self.form() {
             ENDS_U8 => ends.for_each(|end| out.push(end as u8)),
             ENDS_U16 => ends.for_each(|end| put_u16(out, end as u16)),
             ENDS_U32 => ends.for_each(|end| put_u32(out, u32::try_from(end).expect("4 GiB"))),
             _ => {}
-        }
-        for string in strings {
-            out.extend_from_slice(string);
         }
     }
 }

@@ -25,6 +25,10 @@ use crate::packed::{packed_len, put_packed, width_of};
 /// Different hashes of strings, as a block's dictionary tells them apart.
 const HASHES: usize = 512;
 
+/// If as many strings that come first are all different, a column that is written quickly has no dictionary. In random order, those
+/// of 256 different ones are with a chance of 1 in 5,500.
+const PATIENCE: usize = 64;
+
 /// Takes in consecutive rows of one column.
 pub(super) trait ColumnEncoder {
     /// Takes in more rows; where `record` is not empty, adds to `record[i]` what the column takes
@@ -54,18 +58,19 @@ pub(super) struct ApartInColumn<'a> {
     pub extents: Option<&'a [Option<Reference>]>,
 }
 
-/// The encoder of a value column.
+/// The encoder of a value column, which becomes small, or is written in little time.
 pub(super) fn column_encoder<'a>(
     array: &'a ArrayRef,
     apart: ApartInColumn<'a>,
+    is_small: bool,
 ) -> Box<dyn ColumnEncoder + 'a> {
     match array.data_type() {
         DataType::Null => Box::new(NothingEncoder),
         DataType::Boolean => {
             Box::new(BoolEncoder { array: array.as_boolean(), seen: Seen::default(), trues: 0 })
         }
-        DataType::Utf8 => Box::new(StringEncoder::new(array.as_string::<i32>(), apart)),
-        DataType::Binary => Box::new(StringEncoder::new(array.as_binary::<i32>(), apart)),
+        DataType::Utf8 => Box::new(StringEncoder::new(array.as_string::<i32>(), apart, is_small)),
+        DataType::Binary => Box::new(StringEncoder::new(array.as_binary::<i32>(), apart, is_small)),
         data_type => with_fixed_type!(data_type, T => {
             let array = array.as_primitive::<T>();
             Box::new(FixedEncoder { array, seen: Seen::default(), range: None, scaling: Scaling::default() })
@@ -284,6 +289,7 @@ struct StringEncoder<'a, T: ByteArrayType<Offset = i32>> {
     /// How many of those taken in lie apart.
     apart: usize,
     is_compressed: bool,
+    is_small: bool,
 }
 
 /// Different strings in order of appearance, and each row's code.
@@ -302,17 +308,22 @@ struct Dictionary<'a> {
 impl Default for Dictionary<'_> {
     fn default() -> Self {
         Dictionary {
-            entries: Vec::new(),
+            entries: Vec::with_capacity(PATIENCE),
             last_with_hash: Box::new([0; HASHES]),
-            before: Vec::new(),
+            before: Vec::with_capacity(PATIENCE),
             size: ListSize::default(),
-            codes: Vec::new(),
+            codes: Vec::with_capacity(PATIENCE),
             previous: None,
         }
     }
 }
 
 impl<'a> Dictionary<'a> {
+    /// Whether the first strings are all different.
+    fn has_no_repeats(&self) -> bool {
+        self.entries.len() == PATIENCE && self.codes.len() == PATIENCE
+    }
+
     /// Adds a row; false if its string is one too many.
     fn push(&mut self, string: Option<&'a [u8]>) -> bool {
         let Some(string) = string else {
@@ -387,6 +398,7 @@ impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
     fn new(
         array: &'a GenericByteArray<T>,
         ApartInColumn { codes, is_compressed, extents }: ApartInColumn<'a>,
+        is_small: bool,
     ) -> StringEncoder<'a, T> {
         StringEncoder {
             array,
@@ -398,6 +410,22 @@ impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
             extents,
             apart: 0,
             is_compressed,
+            is_small,
+        }
+    }
+
+    /// Where the strings of some rows begin and end, if all there is of the array is written as it lies there.
+    fn consecutive(&self, rows: &Range<usize>) -> Option<&'a [i32]> {
+        let is_plain = self.codes.is_none() && self.extents.is_none();
+        let is_such = is_plain && self.array.null_count() == 0 && !rows.is_empty();
+        is_such.then(|| &self.array.value_offsets()[rows.start..=rows.end])
+    }
+
+    /// Looks the string of a row up in the dictionary, as long as there is one.
+    fn look_up(&mut self, string: Option<&'a [u8]>) {
+        let Some(dictionary) = &mut self.dictionary else { return };
+        if !dictionary.push(string) || !self.is_small && dictionary.has_no_repeats() {
+            self.dictionary = None;
         }
     }
 
@@ -446,14 +474,23 @@ impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
 
 impl<T: ByteArrayType<Offset = i32>> ColumnEncoder for StringEncoder<'_, T> {
     fn extend(&mut self, rows: Range<usize>, record: &mut [usize]) {
+        if let (Some(offsets), true) = (self.consecutive(&rows), record.is_empty()) {
+            self.seen.rows += rows.len();
+            self.plain.push_consecutive(offsets);
+            for row in rows {
+                if self.dictionary.is_none() {
+                    return;
+                }
+                self.look_up(self.string(row));
+            }
+            return;
+        }
         for (nth, row) in rows.enumerate() {
             let string = self.string(row);
             self.seen.push(string.is_none());
             self.apart += usize::from(self.reference(row).is_some());
             self.plain.push(string.map_or(0, <[u8]>::len));
-            if self.dictionary.as_mut().is_some_and(|dictionary| !dictionary.push(string)) {
-                self.dictionary = None;
-            }
+            self.look_up(string);
             if let (Some(codes), Some(_)) = (self.codes, string) {
                 let code = codes[row];
                 let (least, greatest) = self.code_range.unwrap_or((code, code));
@@ -505,7 +542,12 @@ impl<T: ByteArrayType<Offset = i32>> ColumnEncoder for StringEncoder<'_, T> {
                 );
                 dictionary.size.write(dictionary.entries.iter().copied(), out);
             }
-            _ => self.plain.write(rows.map(|row| self.string(row).unwrap_or_default()), out),
+            _ => match self.consecutive(&rows) {
+                Some(offsets) => {
+                    self.plain.write_consecutive(offsets, self.array.value_data(), out)
+                }
+                None => self.plain.write(rows.map(|row| self.string(row).unwrap_or_default()), out),
+            },
         }
     }
 }

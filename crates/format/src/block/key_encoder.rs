@@ -180,8 +180,33 @@ impl<'a> Differences<'a> {
     }
 }
 
+impl KeyEncoder<'_> {
+    /// [`ColumnEncoder::extend`] for keys of `width` bytes that become a list.
+    fn extend_list(&mut self, rows: Range<usize>, width: usize) {
+        if self.whole.count == 0 {
+            self.prefix = self.keys.value(rows.start);
+        }
+        for row in rows.clone() {
+            // Most have nothing in common.
+            if self.prefix.is_empty() {
+                break;
+            }
+            let key = self.keys.value(row);
+            if !key.starts_with(self.prefix) {
+                self.prefix = &self.prefix[..shared_len(self.prefix, key)];
+            }
+        }
+        self.whole.push_even(rows.len(), width);
+    }
+}
+
 impl ColumnEncoder for KeyEncoder<'_> {
     fn extend(&mut self, rows: Range<usize>, record: &mut [usize]) {
+        if let (Some(width), None, true, false) =
+            (self.keys.width(), &self.differences, record.is_empty(), rows.is_empty())
+        {
+            return self.extend_list(rows, width);
+        }
         for (nth, row) in rows.enumerate() {
             let key = self.keys.value(row);
             let is_first = self.whole.count == 0;
@@ -215,6 +240,13 @@ impl ColumnEncoder for KeyEncoder<'_> {
 
     fn write(&self, rows: Range<usize>, out: &mut Vec<u8>) {
         put_bytes(out, self.prefix);
+        // A list of strings without bytes has an end for each.
+        let even = self.keys.even_bytes().filter(|(width, _)| *width > 0);
+        if let (Some((width, bytes)), None, true) =
+            (even, &self.differences, self.prefix.is_empty())
+        {
+            return out.extend_from_slice(&bytes[rows.start * width..rows.end * width]);
+        }
         let keys = rows.map(|row| self.keys.value(row));
         match (self.numbers(), &self.differences) {
             (Some(numbers), Some(differences)) => {

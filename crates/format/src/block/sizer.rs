@@ -67,7 +67,8 @@ impl<'a> BlockSizer<'a> {
         };
         let keys: Box<dyn ColumnEncoder + 'a> = Box::new(KeyEncoder::new(rows.keys(), is_small));
         let values = rows.values().iter().enumerate();
-        let values = values.map(|(value, array)| column_encoder(array, apart.in_column(value)));
+        let values =
+            values.map(|(value, array)| column_encoder(array, apart.in_column(value), is_small));
         let columns = std::iter::once(keys).chain(values).collect();
         BlockSizer { from, to: from, row_count: rows.len(), columns }
     }

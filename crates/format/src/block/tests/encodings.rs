@@ -15,7 +15,7 @@ use crate::key::Keys;
 
 /// The encoding byte and length of a column's section in a block of all its rows.
 fn form_of(array: ArrayRef) -> (u8, usize) {
-    let mut encoder = column_encoder(&array, Default::default());
+    let mut encoder = column_encoder(&array, Default::default(), true);
     encoder.extend(0..array.len(), &mut []);
     encoder.form()
 }
