@@ -280,7 +280,8 @@ class Queries:
     def query(self) -> tuple[Sql, bool]:
         """A query, and whether its rows come in one order only."""
         shapes = [self.filtered, self.projected, self.grouped, self.distinct, self.ordered, self.joined, self.window]
-        return self.rng.choice([*shapes, self.window, self.combined, self.within, self.within, self.counted])()
+        more = [self.window, self.combined, self.within, self.within, self.counted, self.joined_parts, self.tagged]
+        return self.rng.choice([*shapes, *more])()
 
     def filtered(self) -> tuple[Sql, bool]:
         table = self.rng.choice(self.tables)
@@ -423,3 +424,38 @@ class Queries:
         return sql(
             "select {} from {} {} {} select {} from {}", x, first, self.maybe_where([first]), word, y, second
         ), False
+
+    def joined_parts(self) -> tuple[Sql, bool]:
+        """A table beside a part of others that has columns of the same names, and a condition on both."""
+        left, first, second = (self.rng.choice(self.tables) for _ in range(3))
+        part = self.pick(
+            sql("select * from {} union all select * from {}", first, second),
+            sql("select * from {} order by k limit 7", first),
+            sql("select * from {} where k <= (select max(k) - 3 from {})", first, second),
+            sql("select j, max(k) as k, min(s) as s from {} group by j", first),
+        )
+        condition = self.pick(
+            "l.s is distinct from r.s", "coalesce(l.s, '') <> coalesce(r.s, '')", "(l.s = r.s) is not true", "l.k < r.k"
+        )
+        sides = [sql("{} l", left), sql("({}) r", part)]
+        self.rng.shuffle(sides)
+        kind = self.pick("right", "full", "left", "inner")
+        form = "select l.k, r.k from {} {} join {} on l.j = r.j where {}"
+        return sql(form, sides[0], kind, sides[1], condition), False
+
+    def tagged(self) -> tuple[Sql, bool]:
+        """Parts of a union that a constant tells apart: totals of which one is kept, or rows of which the first are."""
+        first, second = self.rng.sample(self.tables, 2)
+        if self.rng.random() < 0.5:
+            form = (
+                "select * from (select 'a' as s, count(*) as n, {} as x from {} {} "
+                "union all select 'b', count(*), {} from {} {}) q where s = {}"
+            )
+            kind = self.rng.choice(["max({}.k)", "sum({}.h)", "count({}.s)"])
+            parts = [(sql(kind, table), table, self.maybe_where([table])) for table in (first, second)]
+            return sql(form, *parts[0], *parts[1], self.pick("'a'", "'b'", "'c'")), False
+        parts = "(select k, 'b' as s from {} union all select k, 'a' from {}) q"
+        order = self.pick("s, k", "s desc, k", "s, k desc", "k, s", "k desc, s desc")
+        return sql(
+            "select s, k from " + parts + " order by {} limit {}", first, second, order, self.pick("1", "3", "9")
+        ), True

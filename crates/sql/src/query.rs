@@ -30,6 +30,7 @@ use crate::functions::checked_decimals::CheckedDecimals;
 use crate::functions::checked_sum::{CheckedAvg, CheckedSum};
 use crate::functions::exact_percentiles::{ExactMedian, ExactPercentileCont};
 use crate::functions::float_extremes::{FloatMax, FloatMin};
+use crate::parsing::cast_names::{is_about_names, name_casts};
 use crate::parsing::columns_first::ColumnsFirst;
 use crate::parsing::from_first::with_all_columns;
 use crate::parsing::parameters::{Parameters, with_literals};
@@ -44,10 +45,11 @@ use crate::rules::computed_lists::ComputedLists;
 use crate::rules::constants::CountedConstants;
 use crate::rules::correlated_subqueries::CorrelatedSubqueries;
 use crate::rules::exact_lists::ExactLists;
-use crate::rules::null_safe_joins::{NullSafeKeys, optimizer_rules};
+use crate::rules::null_safe_joins::NullSafeKeys;
 use crate::rules::one_nan::OneNan;
-use crate::rules::physical_filters::physical_optimizer_rules;
+use crate::rules::optimizers;
 use crate::rules::subquery_names::SubqueryNames;
+use crate::rules::union_names::UnionNames;
 use crate::rules::unknown_memberships::UnknownMemberships;
 use crate::rules::window_frames::RangeFrames;
 use crate::session::{self, CATALOG, SCHEMA};
@@ -248,11 +250,12 @@ async fn plan(
         .with_analyzer_rule(Arc::new(UnknownMemberships))
         .with_analyzer_rule(Arc::new(ExactLists))
         .with_analyzer_rule(Arc::new(ComputedLists))
-        .with_optimizer_rules(optimizer_rules())
+        .with_analyzer_rule(Arc::new(UnionNames))
+        .with_optimizer_rules(optimizers::rules())
         .with_optimizer_rule(Arc::new(ComputedKeys))
         .with_optimizer_rule(Arc::new(constants))
         .with_query_planner(Arc::new(NullSafeKeys))
-        .with_physical_optimizer_rules(physical_optimizer_rules())
+        .with_physical_optimizer_rules(optimizers::physical_rules())
         .with_physical_optimizer_rule(Arc::new(KeyOrder { waiting_bytes }))
         .build();
     let context = SessionContext::new_with_state(state);
@@ -271,11 +274,25 @@ async fn plan(
     }
     session::with_stack(|| with_estimates(&mut statement, &tables))?;
     context.register_udtf("sample", Arc::new(SampleFunction { tables }));
-    let reads_only =
-        SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     with_all_columns(&mut statement);
     session::with_stack(|| without_wrong_forms(&mut statement))?;
     parameters.into_iter().for_each(|parameter| context.register_udf(parameter));
+    match planned(&context, statement.clone()).await {
+        Err(error) if is_about_names(&error.to_string()) && name_casts(&mut statement)? => {
+            // What is still wrong is said of the query as it was given.
+            planned(&context, statement).await.map_err(|_| error)
+        }
+        planned => planned,
+    }
+}
+
+/// The stream of a statement that was looked through.
+async fn planned(
+    context: &SessionContext,
+    statement: Statement,
+) -> std::result::Result<SendableRecordBatchStream, DataFusionError> {
+    let reads_only =
+        SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     let plan = with_literals(context.state().statement_to_plan(statement).await?)?;
     reads_only.verify_plan(&plan)?;
     if plan.schema().fields().is_empty() {

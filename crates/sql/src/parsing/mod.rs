@@ -4,5 +4,6 @@ pub mod parameters;
 pub mod syntax;
 pub mod columns_first;
 pub mod from_first;
+pub mod cast_names;
 pub mod grouping_sets;
 pub mod wrong_forms;

@@ -5,8 +5,8 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, FunctionArgumentClause, FunctionArguments, JoinConstraint, JoinOperator,
-    OrderByExpr, OrderByKind, Query, Select, SetExpr, SetOperator, SetQuantifier, TableFactor,
-    TableWithJoins, WindowType,
+    OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier,
+    TableFactor, TableWithJoins, Value, ValueWithSpan, WindowType,
 };
 use drillcore::{Error, ErrorKind};
 
@@ -72,6 +72,11 @@ fn check_query(query: &mut Query) -> Result<()> {
     if let Some(order) = &mut query.order_by
         && let OrderByKind::Expressions(keys) = &mut order.kind
     {
+        if let SetExpr::Select(select) = &*query.body
+            && let Some(Distinct::On(_)) = &select.distinct
+        {
+            sort_once_by_columns(keys, &select.projection);
+        }
         sort_once(keys);
     }
     check_set(&query.body)
@@ -90,15 +95,61 @@ fn check_set(body: &SetExpr) -> Result<()> {
     check_set(right)
 }
 
+/// Leaves out the keys that are there before under another name or as a position among the columns of the result.
+fn sort_once_by_columns(keys: &mut Vec<OrderByExpr>, columns: &[SelectItem]) {
+    let mut spelled: Vec<Expr> = Vec::new();
+    keys.retain(|key| {
+        let expr = spelled_out(&key.expr, columns).unwrap_or(&key.expr).clone();
+        let is_new = !spelled.contains(&expr);
+        spelled.push(expr);
+        is_new
+    });
+}
+
+/// The expression of a column of the result that is meant by its name or position.
+fn spelled_out<'a>(expr: &Expr, columns: &'a [SelectItem]) -> Option<&'a Expr> {
+    let is_counted = |column: &SelectItem| {
+        matches!(column, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+    };
+    // What comes behind a wildcard has no position yet.
+    if !columns.iter().all(is_counted) {
+        return None;
+    }
+    columns.iter().enumerate().find_map(|(position, column)| {
+        let (meant, name) = match column {
+            SelectItem::UnnamedExpr(meant) => (meant, None),
+            SelectItem::ExprWithAlias { expr: meant, alias } => (meant, Some(alias)),
+            _ => return None,
+        };
+        let is_meant = match expr {
+            Expr::Identifier(named) => name.is_some_and(|name| name.value == named.value),
+            other => whole_number(other).is_some_and(|number| number == position as u64 + 1),
+        };
+        is_meant.then_some(meant)
+    })
+}
+
+fn whole_number(expr: &Expr) -> Option<u64> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => number.parse().ok(),
+        _ => None,
+    }
+}
+
 fn sort_once_within(expr: &mut Expr) {
     let Expr::Function(function) = expr else { return };
     sort_once(&mut function.within_group);
     if let FunctionArguments::List(arguments) = &mut function.args {
         for clause in &mut arguments.clauses {
             if let FunctionArgumentClause::OrderBy(keys) = clause {
+                // A number is no position here, and sorts nothing.
+                keys.retain(|key| whole_number(&key.expr).is_none());
                 sort_once(keys);
             }
         }
+        arguments.clauses.retain(
+            |clause| !matches!(clause, FunctionArgumentClause::OrderBy(keys) if keys.is_empty()),
+        );
     }
     if let Some(WindowType::WindowSpec(window)) = &mut function.over {
         sort_once(&mut window.order_by);

@@ -2,16 +2,21 @@
 //!
 //! DataFusion 55.2 joins by the conditions that compare such columns: it takes them out of the subquery, from below what is
 //! computed there. An aggregate without GROUP BY then has no row where no row was compared, OFFSET is forgotten, a window
-//! spans the rows of all, and what an outer join lacks is not filled in. These forms are refused.
+//! spans the rows of all, what an outer join lacks is not filled in, and a constant is null where no row was compared. These
+//! forms are refused.
+
+use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    Distinct, Expr, FetchType, Join, JoinType, Limit, LogicalPlan, SkipType, Subquery,
+    Aggregate, Distinct, Expr, FetchType, Join, JoinType, Limit, LogicalPlan, SkipType, Subquery,
 };
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
@@ -107,6 +112,11 @@ fn lacking(plan: &LogicalPlan, used: Use) -> Looked {
     if is_outer_below && let Some(why) = wrong_above(plan, used, &below) {
         return Looked::Wrong(why);
     }
+    if is_outer_below && is_constant_of_total(plan) {
+        return Looked::Wrong(
+            "a constant beside an aggregate without GROUP BY, such as count(*) is null; use it outside of the subquery",
+        );
+    }
     let is_outer =
         |expr: &Expr| any_part(expr, &|part| matches!(part, Expr::OuterReferenceColumn(..)));
     let is_outer_here = plan.expressions().iter().any(is_outer);
@@ -127,9 +137,7 @@ fn wrong_above(plan: &LogicalPlan, used: Use, below: &[bool]) -> Option<&'static
             "a window function; compute it in a query of its own, with what is compared in its PARTITION BY, and join that",
         ),
         LogicalPlan::Aggregate(aggregate) => {
-            let has_total = aggregate.group_expr.is_empty()
-                || aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)));
-            (has_total && used != Use::Rows).then_some(
+            (has_total(aggregate) && used != Use::Rows).then_some(
                 "an aggregate without GROUP BY in EXISTS, IN, ANY or ALL; compare its value instead, as in \
                  (select count(*) ...) = 0",
             )
@@ -156,6 +164,37 @@ fn wrong_above(plan: &LogicalPlan, used: Use, below: &[bool]) -> Option<&'static
             is_filled.then_some("it within the optional side of an outer join; use it in the WHERE")
         }
         _ => None,
+    }
+}
+
+/// Whether a projection of an aggregate without GROUP BY has a column that is a constant in the end. DataFusion gives null
+/// for it where no row was compared.
+fn is_constant_of_total(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Projection(projection) = plan else { return false };
+    if !is_total(&projection.input) {
+        return false;
+    }
+    let columns = Arc::clone(projection.input.schema());
+    let simplifier = ExprSimplifier::new(SimplifyContext::builder().with_schema(columns).build());
+    projection.expr.iter().any(|expr| {
+        let is_constant = |expr: &Expr| !any_part(expr, &|part| matches!(part, Expr::Column(_)));
+        simplifier.simplify(expr.clone()).is_ok_and(|simple| is_constant(&simple))
+    })
+}
+
+/// Whether an aggregate may have a group without keys, which is there also of no rows.
+pub fn has_total(aggregate: &Aggregate) -> bool {
+    let groups = &aggregate.group_expr;
+    groups.is_empty() || groups.iter().any(|group| matches!(group, Expr::GroupingSet(_)))
+}
+
+fn is_total(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => has_total(aggregate),
+        LogicalPlan::Filter(_) | LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => {
+            plan.inputs().into_iter().all(is_total)
+        }
+        _ => false,
     }
 }
 

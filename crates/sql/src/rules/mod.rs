@@ -15,4 +15,5 @@ pub mod subquery_names;
 pub mod unknown_memberships;
 pub mod computed_keys;
 pub mod window_frames;
-pub mod physical_filters;
+pub mod union_names;
+pub mod optimizers;

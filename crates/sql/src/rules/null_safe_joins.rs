@@ -15,27 +15,15 @@ use datafusion::common::{NullEquality, Result};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
-use datafusion::optimizer::{
-    ApplyOrder, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule,
-};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerContext, OptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use crate::trees::change_plans_up;
 
-/// The rules of the optimizer, but for keys of joins that are equal where both are null.
-pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let replace = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() == EqualKeys.name()
-    {
-        true => Arc::new(EqualKeys) as Arc<dyn OptimizerRule + Send + Sync>,
-        false => rule,
-    };
-    Optimizer::new().rules.into_iter().map(replace).collect()
-}
-
 /// Makes keys of what `=` compares, and of nothing else.
 #[derive(Debug)]
-struct EqualKeys;
+pub struct EqualKeys;
 
 impl OptimizerRule for EqualKeys {
     fn name(&self) -> &str {

@@ -11,6 +11,7 @@ use crate::fixtures::*;
 use crate::query::refused;
 
 type Row = (Option<i64>, Option<i64>);
+type Pairs = Vec<(Row, Row)>;
 
 fn row(k: i64, seed: i64) -> Row {
     let of = |number: i64| (number % 3 != 0).then_some(number % 4);
@@ -112,7 +113,7 @@ fn a_condition_above_an_outer_join_tells_columns_of_one_name_apart() {
     let db = database(&[("l", l), ("r", r), ("x", x)]);
     let both: Vec<Row> = r.iter().chain(x).copied().collect();
     let none = (None, None);
-    let joined = |right: &[Row]| -> (Vec<(Row, Row)>, Vec<(Row, Row)>) {
+    let joined = |right: &[Row]| -> (Pairs, Pairs) {
         let pairs = l.iter().flat_map(|l| right.iter().map(move |r| (*l, *r)));
         let pairs: Vec<_> = pairs.filter(|(l, r)| equal(l.1, r.1)).collect();
         let left = l.iter().filter(|l| !pairs.iter().any(|pair| equal(pair.0.1, l.1)));

@@ -14,6 +14,7 @@ mod long_texts;
 mod lists;
 mod memberships;
 mod moments;
+mod optimizers;
 mod panics;
 mod parameters;
 mod percentiles;
