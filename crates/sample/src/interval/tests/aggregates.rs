@@ -186,15 +186,16 @@ fn coverage(kind: &str, n: usize, runs: u64) -> [[f64; 5]; 3] {
 }
 
 /// Null hypothesis: each interval at 95 % holds in 94 to 96.5 % of samples of 2,000 rows, of which some 360 are in the group and
-/// not null. 1,500 runs each (standard deviation 0.56 %), so 1.5 % are allowed besides. Twin: half of each width.
+/// not null; one with bounds may hold more often. 1,500 runs each (standard deviation 0.56 %), so 1.5 % are allowed besides. Twin:
+/// half of each width.
 #[test]
 fn sums_ratios_variances_and_quantiles_hold_at_a_fixed_number_of_draws() {
     for kind in ["uniform", "normal", "normal around 0", "exponential", "whole numbers"] {
         let [with, without, twin] = coverage(kind, 2_000, 1_500);
         for (at, name) in NAMES.into_iter().enumerate() {
-            for found in [with[at], without[at]] {
-                // Of few different values, several are equal to the quantile.
-                let most = if kind == "whole numbers" && at > 2 { 1.001 } else { 0.98 };
+            // Of few different values, several are equal to the quantile.
+            let most = if kind == "whole numbers" && at > 2 { 1.001 } else { 0.98 };
+            for (found, most) in [(with[at], 1.001), (without[at], most)] {
                 assert!((0.925..=most).contains(&found), "{name} of {kind}: {found}");
             }
             if kind != "whole numbers" {
