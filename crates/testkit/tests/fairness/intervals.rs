@@ -396,7 +396,8 @@ fn an_average_of_spikes_holds_the_truth_by_the_bounds_of_its_column() {
     assert!(twin < 0.93, "t passed: {twin}");
     let has_met_one = |estimate: &Estimate| estimate.aggregates[0].intervals[0].value > 1.0;
     for estimate in &bounded {
-        assert_eq!(estimate.method, if has_met_one(estimate) { "t" } else { "bounded" });
+        // Once several were met, t is wide enough.
+        assert!(estimate.method == "bounded" || estimate.method == "t" && has_met_one(estimate));
         assert_eq!((estimate.notes.len(), estimate.asymptotic), (1, false));
     }
     for estimate in &without {
