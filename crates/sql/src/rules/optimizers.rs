@@ -53,8 +53,9 @@ pub fn physical_rules() -> Vec<PhysicalRule> {
     let without = [FilterPushdown::new(), FilterPushdown::new_post_optimization()];
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| without.iter().all(|other| other.name() != rule.name()));
-    if let Some(first) = rules.iter_mut().find(|rule| rule.name() == FirstGroups.name()) {
-        *first = Arc::new(FirstGroups);
+    let top_k = TopKAggregation::new();
+    if let Some(first) = rules.iter_mut().find(|rule| rule.name() == top_k.name()) {
+        *first = Arc::new(FirstGroups(top_k));
     }
     let check = rules.iter().position(|rule| rule.name() == SanityCheckPlan::new().name());
     rules.insert(check.unwrap_or(rules.len()), Arc::new(SortedAsMerged));
@@ -103,7 +104,7 @@ impl OptimizerRule for FilterAboveTotals {
 
 /// Keeps only the first groups where these are asked for, if no aggregate has floats.
 #[derive(Debug)]
-struct FirstGroups;
+struct FirstGroups(TopKAggregation);
 
 impl PhysicalOptimizerRule for FirstGroups {
     fn optimize(
@@ -116,16 +117,15 @@ impl PhysicalOptimizerRule for FirstGroups {
             let mut fields = schema.fields().iter();
             Ok(plan.is::<AggregateExec>() && fields.any(|field| field.data_type().is_floating()))
         })?;
-        if has_floats { Ok(plan) } else { TopKAggregation::new().optimize(plan, config) }
+        if has_floats { Ok(plan) } else { self.0.optimize(plan, config) }
     }
 
     fn name(&self) -> &str {
-        // That of the rule whose place it takes.
-        "LimitAggregation"
+        self.0.name()
     }
 
     fn schema_check(&self) -> bool {
-        true
+        self.0.schema_check()
     }
 }
 
